@@ -25,7 +25,6 @@ use crate::messages::{Messages, bytes_of};
 const STARTED: i32 = 16;
 /// Tags above those of the two phases.
 const GATHER: i32 = 5;
-const AGREE: i32 = 6;
 const REASON: i32 = 7;
 
 /// The members of a file and their means of communication.
@@ -118,7 +117,9 @@ impl<'a> Exchange<'a> {
             return self.with(|process| agree::agree(process, self.comm, own));
         }
         let mine = agree::word(self.comm, &own);
-        match (own, self.greatest(mine).await) {
+        let words = self.gather([mine]).await;
+        let greatest = words.map(|words| words.into_iter().flatten().max().unwrap_or(0));
+        match (own, greatest) {
             (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
             (own, Ok(0)) => own,
             (own, Ok(word)) => {
@@ -131,29 +132,6 @@ impl<'a> Exchange<'a> {
                 }
             }
         }
-    }
-
-    /// Returns the greatest of the members' numbers.
-    async fn greatest(&self, mut number: u64) -> Result<u64> {
-        let (me, size) = (self.comm.rank() as usize, self.comm.size() as usize);
-        let mut distance = 1;
-        while distance < size {
-            let (to, from) = ((me + distance) % size, (me + size - distance) % size);
-            let (mut mine, mut theirs) = ([number], [0]);
-            let mut messages = Messages::new(self);
-            let mut exchange = || {
-                // SAFETY: the words stay until `messages` are finished.
-                unsafe {
-                    messages.receive(bytes_of(&mut theirs), from, AGREE)?;
-                    messages.send(bytes_of(&mut mine), to, AGREE)
-                }
-            };
-            let started = exchange();
-            messages.finish(started).await?;
-            number = number.max(theirs[0]);
-            distance *= 2;
-        }
-        Ok(number)
     }
 
     /// Broadcasts the text of one member.

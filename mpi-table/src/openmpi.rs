@@ -176,15 +176,6 @@ impl Table {
         })
     }
 
-    /// Returns the variables whose addresses are handles, with their sizes.
-    pub fn openmpi_objects(&self) -> Vec<(&str, usize)> {
-        let known = self.known_objects().into_iter();
-        known
-            .map(|known| (known.object.symbol.as_str(), known.size))
-            .chain(self.unused_objects())
-            .collect()
-    }
-
     /// Iterates over variables that programs refer to and that are no handles here, with their
     /// sizes.
     fn unused_objects(&self) -> impl Iterator<Item = (&str, usize)> {

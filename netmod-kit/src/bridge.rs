@@ -9,9 +9,8 @@
 use std::sync::Arc;
 
 use netmod::{
-    DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, NodeLane, OpenError,
-    Payload, Peer, RemoteAccess, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport,
-    VciId, WakeUp,
+    DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, NodeLane, OpenError, Payload, Peer,
+    RemoteAccess, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
 };
 
 /// Translates a contiguous block of numbers between the process and a connection.
@@ -127,17 +126,6 @@ impl Sink for NumberedSink<'_> {
     fn destination(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
         let from = self.numbers.outside(from)?;
         self.sink.destination(from, header, len)
-    }
-
-    fn destinations(
-        &mut self,
-        from: Peer,
-        header: &Header,
-        len: usize,
-        pieces: &mut [IoVec; MAX_IOVECS],
-    ) -> Option<(usize, Token)> {
-        let from = self.numbers.outside(from)?;
-        self.sink.destinations(from, header, len, pieces)
     }
 
     fn complete(&mut self, token: Token, result: Result<(), LaneError>) {

@@ -52,13 +52,6 @@ fn overwrites_without_fetch() -> bool {
     return false;
 }
 
-/// Returns whether [`copy_to_far`] leaves the data in this core's caches, from where other cores
-/// get it as fast as from memory.
-#[inline]
-pub fn keeps_stores_cached() -> bool {
-    has_instruction() && !overwrites_without_fetch()
-}
-
 /// Returns whether prefetching the lines makes copies of `len` bytes faster than
 /// [`copy_to_shared`].
 #[inline]
@@ -141,7 +134,8 @@ unsafe fn by_instruction(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies line by line. If `PAST`, by non-temporal stores, which the caller must fence.
+/// Copies line by line. If `PAST`, by non-temporal stores, which the caller must fence. Processors
+/// without AVX copy as the C library does.
 ///
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
@@ -151,16 +145,14 @@ unsafe fn copy_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize)
     // SAFETY: `from` and `to` are valid by the caller's contract; the detected features are those
     // that each function needs.
     unsafe {
-        if len < LINE {
+        if len < LINE || !is_x86_feature_detected!("avx") {
             ptr::copy_nonoverlapping(from, to, len);
         } else if is_x86_feature_detected!("avx512vbmi2") {
             // Processors with this feature do not lower their clock for 512-bit registers, as the
             // first ones did.
             by_lines::<PAST>(from, to, len);
-        } else if is_x86_feature_detected!("avx") {
-            by_halves::<PAST>(from, to, len);
         } else {
-            by_quarters::<PAST>(from, to, len);
+            by_halves::<PAST>(from, to, len);
         }
     }
 }
@@ -236,27 +228,6 @@ unsafe fn by_halves<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) 
         } else {
             _mm256_store_si256(to, a);
             _mm256_store_si256(to.add(1), b);
-        }
-    };
-    // SAFETY: `from` and `to` are valid by the caller's contract.
-    unsafe { each_line(from, to, len, line) };
-}
-
-/// # Safety
-/// `from` must be valid for reads and `to` for writes of `len` bytes, at least [`LINE`]; they must
-/// not overlap.
-#[cfg(target_arch = "x86_64")]
-unsafe fn by_quarters<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128, _mm_stream_si128};
-    // SAFETY: `each_line` names lines within the bytes, aligned at the target.
-    let line = |from: *const u8, to: *mut u8| unsafe {
-        let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
-        for part in 0..LINE / 16 {
-            let data = _mm_loadu_si128(from.add(part));
-            match PAST {
-                true => _mm_stream_si128(to.add(part), data),
-                false => _mm_store_si128(to.add(part), data),
-            }
         }
     };
     // SAFETY: `from` and `to` are valid by the caller's contract.

@@ -57,7 +57,7 @@ pub mod variables;
 pub use addresses::Addresses;
 pub use copy::{
     copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched, copy_to_shared,
-    is_virtual_machine, keeps_stores_cached, prefetch, prefetch_for_write, streaming_pays,
+    is_virtual_machine, prefetch, prefetch_for_write, streaming_pays,
 };
 pub use exposures::{Exposures, Held, atomic_op};
 pub use lost::LostPeers;

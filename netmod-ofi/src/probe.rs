@@ -18,8 +18,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::ffi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
 use crate::links;
 
-/// Time without space before an endpoint is probed first.
-const FIRST: Duration = Duration::from_millis(300);
+/// Time without space before an endpoint is probed first, and between the first probes of a process;
+/// each takes an entry in the queue of a process that does not accept for a while.
+const FIRST: Duration = Duration::from_millis(200);
 /// Longest time between two probes.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -29,9 +30,27 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// State of an endpoint without space.
 pub(crate) struct Stuck {
     since: Instant,
-    next: Instant,
-    pause: Duration,
-    question: Option<OwnedFd>,
+    process: Probe,
+}
+
+impl Stuck {
+    /// Makes the state of an endpoint without space; it is probed immediately if `leaving`.
+    pub(crate) fn new(leaving: bool) -> Stuck {
+        let since = Instant::now();
+        let mut process = Probe::default();
+        process.asked.next = (!leaving).then(|| since + FIRST);
+        Stuck { since, process }
+    }
+
+    /// Returns whether a leaving process should stop waiting.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.since.elapsed() > PATIENCE
+    }
+
+    /// Probes the address when it is time. Returns an error number if the process is gone.
+    pub(crate) fn step(&mut self, address: &[u8]) -> Option<i32> {
+        self.process.step(address, Instant::now())
+    }
 }
 
 /// The result of a probe.
@@ -42,54 +61,63 @@ pub(crate) enum Verdict {
     Gone(i32),
 }
 
-impl Stuck {
-    /// Makes the state of an endpoint without space; it is probed immediately if `leaving`.
-    pub(crate) fn new(leaving: bool) -> Stuck {
-        let clock = Instant::now();
-        Stuck {
-            since: clock,
-            next: if leaving { clock } else { clock + FIRST },
-            pause: FIRST,
-            question: None,
-        }
-    }
+/// A probe of a listening socket, repeated now and then.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) question: Option<OwnedFd>,
+    /// Time of the probe.
+    pub(crate) since: Option<Instant>,
+    pub(crate) next: Option<Instant>,
+}
 
-    /// Returns whether a leaving process should stop waiting.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.since.elapsed() > PATIENCE
-    }
-
-    /// Probes the address when it is time. Returns an error number if the process is gone.
-    pub(crate) fn step(&mut self, address: &[u8]) -> Option<i32> {
-        let clock = Instant::now();
-        if clock < self.next {
-            return None;
-        }
+impl Asked {
+    /// Sends a probe when it is time, and checks for its answer.
+    pub(crate) fn step(&mut self, address: &[u8], now: Instant) -> Verdict {
         let verdict = match &self.question {
             Some(socket) => answer(socket),
+            None if self.next.is_some_and(|next| now < next) => return Verdict::Unknown,
             None => match ask(address) {
                 Err(number) => Verdict::Gone(number),
                 Ok(socket) => {
                     let verdict = answer(&socket);
                     self.question = Some(socket);
+                    self.since = Some(now);
                     verdict
                 }
             },
         };
-        match verdict {
-            Verdict::Unknown => {
-                self.next = clock + Duration::from_millis(10);
-                None
-            }
+        if !matches!(verdict, Verdict::Unknown) {
+            self.question = None;
+        }
+        verdict
+    }
+}
+
+/// Probes of a process, which become rarer while it lives.
+pub(crate) struct Probe {
+    pub(crate) asked: Asked,
+    pause: Duration,
+}
+
+impl Default for Probe {
+    fn default() -> Probe {
+        let (asked, pause) = (Asked::default(), FIRST);
+        Probe { asked, pause }
+    }
+}
+
+impl Probe {
+    /// Probes the process when it is time. Returns an error number if it is gone.
+    pub(crate) fn step(&mut self, address: &[u8], now: Instant) -> Option<i32> {
+        match self.asked.step(address, now) {
+            Verdict::Unknown => None,
             Verdict::Alive => {
-                self.question = None;
-                self.next = clock + self.pause;
+                self.asked.next = Some(now + self.pause);
                 self.pause = (2 * self.pause).min(LONGEST);
                 None
             }
             Verdict::Gone(number) => {
-                self.question = None;
-                self.next = clock + self.pause;
+                self.asked.next = Some(now + self.pause);
                 is_gone(number).then_some(number)
             }
         }
@@ -118,7 +146,7 @@ pub(crate) fn is_gone(number: i32) -> bool {
 
 /// Starts a connection to the socket at `address`. Fails with an error number if that is refused
 /// immediately.
-pub(crate) fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
+fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
     let address = links::parse(address).ok_or(0)?;
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,

@@ -9,16 +9,11 @@
 //! The state of a peer is kept while it is not waited for: a busy program waits for a different
 //! peer at each check.
 
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use crate::links;
-use crate::probe::{Verdict, answer, ask, is_gone};
+use crate::probe::{Asked, Probe, Verdict, answer, is_gone};
 
-/// Initial and longest time between two probes of a process; each takes an entry in the queue of a
-/// process that does not accept for a while.
-const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(10);
 /// Time between two probes of a host.
 const HOST_EVERY: Duration = Duration::from_secs(1);
 /// Time between two checks of a connection.
@@ -35,8 +30,7 @@ const UNUSED_PORT: u16 = 1;
 /// A peer that is waited for.
 pub(crate) struct Watched {
     address: Vec<u8>,
-    process: Asked,
-    pause: Duration,
+    process: Probe,
     host: Asked,
     heard: Option<Instant>,
     /// Time since which keep-alive has been enabled on a connection.
@@ -45,48 +39,11 @@ pub(crate) struct Watched {
     look: Instant,
 }
 
-#[derive(Default)]
-struct Asked {
-    question: Option<OwnedFd>,
-    /// Time of the probe.
-    since: Option<Instant>,
-    next: Option<Instant>,
-}
-
-impl Asked {
-    /// Sends a probe when it is time, and checks for its answer.
-    fn step(&mut self, address: &[u8], now: Instant) -> Verdict {
-        let verdict = match &self.question {
-            Some(socket) => answer(socket),
-            None if self.next.is_some_and(|next| now < next) => return Verdict::Unknown,
-            None => match ask(address) {
-                Err(number) => Verdict::Gone(number),
-                Ok(socket) => {
-                    let verdict = answer(&socket);
-                    self.question = Some(socket);
-                    self.since = Some(now);
-                    verdict
-                }
-            },
-        };
-        if !matches!(verdict, Verdict::Unknown) {
-            self.question = None;
-        }
-        verdict
-    }
-
-    /// Returns whether a probe has been unanswered for long.
-    fn is_silent(&self, now: Instant) -> bool {
-        self.question.is_some() && self.since.is_some_and(|since| now > since + ASKED)
-    }
-}
-
 impl Watched {
     pub(crate) fn new(address: Vec<u8>, now: Instant) -> Watched {
         Watched {
             address,
-            process: Asked::default(),
-            pause: FIRST,
+            process: Probe::default(),
             host: Asked::default(),
             heard: None,
             kept: None,
@@ -96,7 +53,7 @@ impl Watched {
 
     /// Records answers without sending probes.
     pub(crate) fn settle(&mut self, now: Instant) {
-        for (asked, is_host) in [(&mut self.process, false), (&mut self.host, true)] {
+        for (asked, is_host) in [(&mut self.process.asked, false), (&mut self.host, true)] {
             let Some(socket) = &asked.question else {
                 continue;
             };
@@ -130,6 +87,11 @@ impl Watched {
         (now > kept + ASKED).then_some(state.silent)
     }
 
+    /// Returns whether a probe of the host has been unanswered for long.
+    fn host_is_silent(&self, now: Instant) -> bool {
+        self.host.question.is_some() && self.host.since.is_some_and(|since| now > since + ASKED)
+    }
+
     /// Returns the reason if the peer is gone.
     pub(crate) fn step(
         &mut self,
@@ -137,14 +99,8 @@ impl Watched {
         port: u16,
         error_text: impl Fn(i32) -> String,
     ) -> Option<String> {
-        match self.process.step(&self.address, now) {
-            Verdict::Unknown => {}
-            Verdict::Alive => {
-                self.process.next = Some(now + self.pause);
-                self.pause = (2 * self.pause).min(LONGEST);
-            }
-            Verdict::Gone(number) if is_gone(number) => return Some(error_text(number)),
-            Verdict::Gone(_) => self.process.next = Some(now + self.pause),
+        if let Some(number) = self.process.step(&self.address, now) {
+            return Some(error_text(number));
         }
         let mut host = self.address.clone();
         host[2..4].copy_from_slice(&UNUSED_PORT.to_be_bytes());
@@ -160,7 +116,7 @@ impl Watched {
             Verdict::Gone(_) => self.host.next = Some(now + HOST_EVERY),
         }
         let refused_before = self.heard.is_some_and(|at| now > at + SILENCE);
-        let silent = refused_before && self.host.is_silent(now)
+        let silent = refused_before && self.host_is_silent(now)
             || self.silence(now, port).is_some_and(|long| long > SILENCE);
         silent.then(|| {
             format!(

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 
-use netmod::{IoVec, MAX_IOVECS, Token};
+use netmod::{MAX_IOVECS, Token};
 use netmod_kit::bundle::BurstLimit;
 use rustix::io::Errno;
 
@@ -66,8 +66,6 @@ pub(crate) enum Target {
     Get { cookie: u64 },
     /// A contiguous receive buffer.
     Placed { ptr: *mut u8, token: Token },
-    /// The remaining blocks of a scattered receive buffer.
-    Pieces { list: VecDeque<IoVec>, token: Token },
     /// The data is dropped; then the receive fails because its memory cannot be written at this
     /// address.
     Spoilt { token: Token, address: u64 },

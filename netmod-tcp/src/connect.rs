@@ -508,7 +508,6 @@ impl<S: Socket> TcpLane<S> {
                 let incoming = conn.incoming.map(|incoming| incoming.target);
                 if let Some(
                     crate::conn::Target::Placed { token, .. }
-                    | crate::conn::Target::Pieces { token, .. }
                     | crate::conn::Target::Spoilt { token, .. },
                 ) = incoming
                 {

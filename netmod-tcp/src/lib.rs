@@ -52,7 +52,6 @@ mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
 #[allow(unsafe_code, reason = "memory that programs lend")]
-mod scatter;
 mod shared;
 mod silence;
 mod socket;

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use crate::conn::{Conn, Incoming, Park, Target};
 use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Ops};
-use crate::scatter::{destinations, fill_pieces};
 use crate::socket::{FORGED, Socket};
 use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
@@ -82,8 +81,7 @@ impl Incoming {
                     std::slice::from_raw_parts_mut(ptr.add(filled), left)
                 }))
             }
-            // Scattered targets are handled by `Incoming::fill` and `Conn::read_pieces`.
-            Target::Pieces { .. } | Target::Spoilt { .. } | Target::Nowhere => None,
+            Target::Spoilt { .. } | Target::Nowhere => None,
         }
     }
 
@@ -95,13 +93,9 @@ impl Incoming {
         exposures: &Exposures<()>,
         ops: &mut Ops,
     ) {
-        if let Target::Pieces { list, .. } = &mut self.target {
-            fill_pieces(list, data);
-        } else {
-            self.with_place(peer, exposures, ops, |place| {
-                place[..data.len()].copy_from_slice(data);
-            });
-        }
+        self.with_place(peer, exposures, ops, |place| {
+            place[..data.len()].copy_from_slice(data);
+        });
     }
 
     /// Records that `count` bytes have reached their destination.
@@ -164,9 +158,6 @@ impl<S: Socket> Conn<S> {
             return Ok(Brought { bytes, full });
         };
         let left = incoming.len - incoming.filled;
-        if matches!(incoming.target, Target::Pieces { .. }) {
-            return self.read_pieces(left, buffer);
-        }
         let room = buffer.len();
         let read = incoming.with_place(peer, exposures, ops, |place| {
             // Far from its end, no byte of the next frame can come.
@@ -196,6 +187,35 @@ impl<S: Socket> Conn<S> {
             bytes: got - placed,
             full: got == offered,
         })
+    }
+
+    /// Reads once after the kernel has met memory that it cannot write.
+    #[cold]
+    fn read_around(
+        &mut self,
+        peer: netmod::Peer,
+        exposures: &Exposures<()>,
+        ops: &mut Ops,
+        buffer: &mut [u8],
+    ) -> io::Result<Brought> {
+        let Some(incoming) = &mut self.incoming else {
+            return Err(Errno::FAULT.into());
+        };
+        let Target::Placed { ptr, token } = incoming.target else {
+            // The copy accesses the memory in user space, so that the fault shows as the program's.
+            let most = (incoming.len - incoming.filled).min(buffer.len());
+            let got = self.stream.read(&mut buffer[..most])?;
+            if got == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            incoming.fill(&buffer[..got], peer, exposures, ops);
+            incoming.advance(got, peer, ops);
+            let full = true;
+            return Ok(Brought { bytes: 0, full });
+        };
+        let address = (ptr.addr() + incoming.filled) as u64;
+        incoming.target = Target::Spoilt { token, address };
+        self.read(peer, exposures, ops, buffer)
     }
 }
 
@@ -381,9 +401,7 @@ impl<S: Socket> TcpLane<S> {
                 self.spare.push(bytes);
             }
             Target::Get { cookie } => self.got(index, cookie),
-            Target::Placed { token, .. } | Target::Pieces { token, .. } => {
-                sink.complete(token, Ok(()));
-            }
+            Target::Placed { token, .. } => sink.complete(token, Ok(())),
             Target::Spoilt { token, address } => {
                 let bad = BadMemory {
                     is_local: true,
@@ -448,15 +466,8 @@ impl<S: Socket> TcpLane<S> {
             }
             _ => None,
         };
-        let pieces = match (fixed.first_chunk(), placed) {
-            (Some(header), None) if kind == FrameKind::Message && len >= LONG => {
-                destinations(peer, &Header::from_bytes(header), len, sink)
-            }
-            _ => None,
-        };
         let target = match (kind, placed) {
             (_, Some((ptr, token))) => Target::Placed { ptr, token },
-            (FrameKind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
             (FrameKind::Put, _) => {
                 let exposures = &self.shared.exposures;
                 if exposures.with(first, second, len, |_| ()).is_some() {

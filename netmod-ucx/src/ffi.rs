@@ -23,7 +23,6 @@ pub type ucs_status_t = i8;
 pub type ucs_status_ptr_t = *mut c_void;
 
 pub const UCS_OK: ucs_status_t = 0;
-pub const UCS_INPROGRESS: ucs_status_t = 1;
 pub const UCS_ERR_NO_RESOURCE: ucs_status_t = -2;
 pub const UCS_ERR_NO_MEMORY: ucs_status_t = -4;
 pub const UCS_ERR_UNREACHABLE: ucs_status_t = -6;
@@ -116,28 +115,17 @@ pub const UCP_OP_ATTR_FIELD_DATATYPE: u32 = 1 << 3;
 pub const UCP_OP_ATTR_FIELD_FLAGS: u32 = 1 << 4;
 pub const UCP_OP_ATTR_FIELD_REPLY_BUFFER: u32 = 1 << 5;
 pub const UCP_AM_SEND_FLAG_EAGER: u32 = 1 << 1;
-pub const UCP_AM_SEND_FLAG_RNDV: u32 = 1 << 2;
 pub const UCP_EP_CLOSE_FLAG_FORCE: u32 = 1;
 
 pub type ucp_send_nbx_callback_t = unsafe extern "C" fn(*mut c_void, ucs_status_t, *mut c_void);
-pub type ucp_am_recv_data_nbx_callback_t =
-    unsafe extern "C" fn(*mut c_void, ucs_status_t, usize, *mut c_void);
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union ucp_callback {
-    pub send: ucp_send_nbx_callback_t,
-    pub recv_am: ucp_am_recv_data_nbx_callback_t,
-}
-
-unsafe extern "C" fn ignore(_: *mut c_void, _: ucs_status_t, _: *mut c_void) {}
 
 #[repr(C)]
 pub struct ucp_request_param_t {
     pub op_attr_mask: u32,
     pub flags: u32,
     pub request: *mut c_void,
-    pub cb: ucp_callback,
+    /// The only member in use of a union of callbacks.
+    pub cb: ucp_send_nbx_callback_t,
     pub datatype: u64,
     pub user_data: *mut c_void,
     pub reply_buffer: *mut c_void,
@@ -154,20 +142,13 @@ impl ucp_request_param_t {
             op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
             flags: 0,
             request: std::ptr::null_mut(),
-            cb: ucp_callback { send: cb },
+            cb,
             datatype: 0,
             user_data,
             reply_buffer: std::ptr::null_mut(),
             memory_type: 0,
             recv_info: std::ptr::null_mut(),
             memh: std::ptr::null_mut(),
-        }
-    }
-    /// Makes parameters with a callback for received data, and its argument.
-    pub fn receive(cb: ucp_am_recv_data_nbx_callback_t, user_data: *mut c_void) -> Self {
-        ucp_request_param_t {
-            cb: ucp_callback { recv_am: cb },
-            ..Self::new(ignore, user_data)
         }
     }
     /// Adds flags of the operation.

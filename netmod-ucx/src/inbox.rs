@@ -36,8 +36,6 @@ pub(crate) enum Event {
     Ended(Work, ucs_status_t),
     /// An endpoint, by its number, has broken.
     Broken(u32, ucs_status_t),
-    /// Requested memory, by its number, waits in UCX's descriptor, with this length in bytes.
-    Pulled(u64, *mut c_void, usize),
     /// A message of the transport itself.
     Internal(Head, Vec<u8>),
 }
@@ -237,19 +235,11 @@ pub(crate) unsafe extern "C" fn on_message(
         // SAFETY: UCX passes valid memory of this length for the duration of the call.
         unsafe { std::slice::from_raw_parts(place.cast(), len) }
     };
-    let (header, descriptor) = (bytes(header, header_len), data);
-    // UCX's rendezvous brings only requested memory; other messages are dropped.
+    // No message is sent by UCX's rendezvous, whose `data` would not be the payload.
     if attr & UCP_AM_RECV_ATTR_FLAG_RNDV != 0 {
-        let head = header.first_chunk::<HEAD>().and_then(Head::parse);
-        return match head {
-            Some(head) if head.kind == MessageKind::Pulled => {
-                inbox.push(Event::Pulled(head.header.0[0], descriptor, len));
-                UCS_INPROGRESS
-            }
-            _ => UCS_OK,
-        };
+        return UCS_OK;
     }
-    let data = bytes(data, len);
+    let (header, data) = (bytes(header, header_len), bytes(data, len));
     // The head is before the payload, or in UCX's header if the payload was sent without a copy.
     let split = match header.first_chunk::<HEAD>() {
         Some(head) => Some((head, data)),
@@ -280,20 +270,6 @@ pub(crate) unsafe extern "C" fn on_end(
     // SAFETY: the request has ended, and only this callback frees it.
     unsafe { (inbox.request_free)(request) };
     inbox.push(Event::Ended(note.work, status));
-}
-
-/// Handles the end of receiving a message's data.
-///
-/// # Safety
-/// UCX calls it with the request's argument: `arg` is a [`Note`].
-pub(crate) unsafe extern "C" fn on_received(
-    request: *mut c_void,
-    status: ucs_status_t,
-    _len: usize,
-    arg: *mut c_void,
-) {
-    // SAFETY: UCX passes the same arguments as to `on_end`.
-    unsafe { on_end(request, status, arg) };
 }
 
 /// Argument of [`on_break`].

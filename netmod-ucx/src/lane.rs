@@ -5,7 +5,6 @@ use crate::ffi::*;
 use crate::inbox::{Event, Inbox, Note, Work, on_end, on_message};
 use crate::ops::{Flush, Ops};
 use crate::peers::Peers;
-use crate::pulls::Pulls;
 use crate::shared::Shared;
 use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{
@@ -101,8 +100,6 @@ pub(crate) struct UcxLane {
     replies: VecDeque<(Peer, VciId, u64)>,
     /// Requested keys, with the endpoint.
     pub(crate) asked: HashSet<(u32, u64)>,
-    /// Long gets by messages.
-    pub(crate) pulls: Pulls,
     pub(crate) close_note: Box<Note>,
     /// Endpoints being closed.
     pub(crate) closing: usize,
@@ -161,7 +158,6 @@ impl UcxLane {
             doubts: 0,
             replies: VecDeque::new(),
             asked: HashSet::new(),
-            pulls: Pulls::default(),
             close_note: note(Work::Close),
             closing: 0,
             drain: Drain::Done,
@@ -389,19 +385,16 @@ impl UcxLane {
                 }
                 Event::Ended(Work::Close, _) => self.closing = self.closing.saturating_sub(1),
                 Event::Broken(endpoint, status) => self.broke(endpoint, status),
-                Event::Pulled(number, data, len) => self.pulled(number, data, len),
                 Event::Internal(head, data) => match head.kind {
                     MessageKind::Bye => self.shared.set_finalized(head.peer),
                     MessageKind::KeyRequest => {
                         self.replies
                             .push_back((head.peer, head.vci, head.header.0[0]));
                     }
-                    MessageKind::Pull => self.pulls.asked(head.peer, head.vci, &data),
-                    MessageKind::NoMemory => self.pull_refused(head.header.0[0]),
                     MessageKind::Key => {
                         self.key_arrived(head.peer, head.vci, head.header.0[0], &data)
                     }
-                    MessageKind::Message | MessageKind::Bundle | MessageKind::Pulled => {}
+                    MessageKind::Message | MessageKind::Bundle => {}
                 },
             }
         }
@@ -535,9 +528,6 @@ impl Lane for UcxLane {
         if !self.replies.is_empty() {
             any |= self.send_replies();
         }
-        if self.pulls.are_asked() {
-            any |= self.serve_pulls();
-        }
         if !self.bundles.is_empty() {
             any |= bundle::send_bundles(self);
         }
@@ -575,8 +565,7 @@ impl Lane for UcxLane {
     }
 
     fn drained(&mut self) -> bool {
-        let owes = self.pulls.are_asked() || !self.replies.is_empty();
-        if !self.buffers.are_free() || owes || !self.send_farewells() {
+        if !self.buffers.are_free() || !self.replies.is_empty() || !self.send_farewells() {
             return false;
         }
         if self.drain == Drain::Dirty && self.buffers.are_free() {
@@ -593,7 +582,6 @@ impl Lane for UcxLane {
         let idle = self.inbox.is_empty()
             && self.notices.is_empty()
             && self.replies.is_empty()
-            && !self.pulls.are_asked()
             && self.bundles.is_empty()
             && self.doubts == 0;
         // SAFETY: the worker is open.

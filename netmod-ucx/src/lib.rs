@@ -30,8 +30,6 @@ mod library;
 mod ops;
 mod order;
 mod peers;
-mod pull;
-mod pulls;
 mod registration;
 mod remote;
 mod shared;

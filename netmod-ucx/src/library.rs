@@ -39,9 +39,6 @@ netmod_kit::symbols! {
         rkey_destroy: fn(*mut ucp_rkey);
         am_send_nbx: fn(*mut ucp_ep, c_uint, *const c_void, usize, *const c_void, usize,
             *const ucp_request_param_t) -> ucs_status_ptr_t;
-        am_recv_data_nbx: fn(*mut ucp_worker, *mut c_void, *mut c_void, usize,
-            *const ucp_request_param_t) -> ucs_status_ptr_t;
-        am_data_release: fn(*mut ucp_worker, *mut c_void);
         put_nbx: fn(*mut ucp_ep, *const c_void, usize, u64, *mut ucp_rkey, *const ucp_request_param_t)
             -> ucs_status_ptr_t;
         get_nbx: fn(*mut ucp_ep, *mut c_void, usize, u64, *mut ucp_rkey, *const ucp_request_param_t)
@@ -78,7 +75,7 @@ const MANNERS: [(&CStr, &CStr); 4] = [
     (c"UCX_LOG_FILE", c"stderr"),
     (c"UCX_LOG_LEVEL", c"error"),
     // Bytes received from TCP at a time; 64 KiB by default. Weft's longest messages fit, so that
-    // they need no further copy, and long gets arrive in larger pieces.
+    // they need no further copy.
     (c"UCX_TCP_RX_SEG_SIZE", c"288k"),
 ];
 

@@ -5,7 +5,6 @@ use crate::inbox::{Note, Work, on_end};
 use crate::keys::{self, Key};
 use crate::lane::{Drain, UcxLane};
 use crate::ops::{Flush, Op};
-use crate::pulls;
 use crate::wire::MessageKind;
 use netmod::{Action, AtomicOp, Issued, LaneError, Peer, RemoteAccess, RemoteAddr, Token, VciId};
 use netmod_kit::Notice;
@@ -27,9 +26,6 @@ impl UcxLane {
             len,
             remote,
         } = access;
-        if action == Action::Get && len >= pulls::LEAST && self.shared.tcp {
-            return self.pull(peer, vci, local, len, remote, token);
-        }
         let endpoint = self.endpoint(peer, vci)?;
         if len == 0 {
             return Ok(Issued::Complete);
@@ -388,7 +384,6 @@ impl UcxLane {
                 self.ops.waiting.push((index, endpoint));
             }
         }
-        self.abandon_pulls(process);
         let peers = &mut self.peers;
         self.asked
             .retain(|&(endpoint, _)| peers.endpoint(endpoint).process != process);

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Exposures {
     /// Registered memory by the key's words; the same memory may be exposed several times.
-    memory: HashMap<[u64; 3], Vec<(*mut ucp_mem, usize)>>,
+    memory: HashMap<[u64; 3], Vec<*mut ucp_mem>>,
     /// Keys that are too long for the words of a [`RemoteKey`].
     long: HashMap<u64, Vec<u8>>,
 }
@@ -216,16 +216,6 @@ impl Shared {
         resources_of(&text)
     }
 
-    /// Returns the address of `len` bytes of exposed memory, if all of them are exposed.
-    pub(crate) fn exposed(&self, key: &RemoteKey, offset: u64, len: u64) -> Option<*const u8> {
-        let place = [key.address, key.words[0], key.words[1]];
-        let exposures = locked(&self.exposures);
-        let same = exposures.memory.get(&place)?;
-        let longest = same.iter().map(|(_, len)| *len).max()?;
-        let end = offset.checked_add(len)?;
-        (end <= longest as u64).then_some((key.address + offset) as *const u8)
-    }
-
     /// Returns whether a process has sent a farewell to any lane.
     pub(crate) fn has_finalized(&self, peer: Peer) -> bool {
         locked(&self.finalized).contains(&peer)
@@ -307,7 +297,7 @@ impl Shared {
             keys::named(number)
         });
         let same = exposures.memory.entry([address, words[0], words[1]]);
-        same.or_default().push((memory, len));
+        same.or_default().push(memory);
         Ok(RemoteKey { address, words })
     }
 
@@ -322,7 +312,7 @@ impl Shared {
         let Some(same) = exposures.memory.get_mut(&place) else {
             return;
         };
-        let memory = same.pop().map(|(memory, _)| memory);
+        let memory = same.pop();
         if same.is_empty() {
             exposures.memory.remove(&place);
         }
@@ -339,7 +329,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let exposures = std::mem::take(&mut *locked(&self.exposures));
-        for (memory, _) in exposures.memory.into_values().flatten() {
+        for memory in exposures.memory.into_values().flatten() {
             self.unmap(memory);
         }
         // SAFETY: the context's workers are destroyed: lanes hold an `Arc` of this value.

@@ -71,7 +71,8 @@ impl Transport for UcxTransport {
         Limits {
             max_payload: self.shared.buffer_size - HEAD,
             eager: if tcp { TCP_EAGER } else { netmod::EAGER },
-            get: true,
+            // Over TCP, UCX carries gets out by copies in small parts.
+            get: !tcp,
             native_rma: true,
             passive_target: self.has_rdma(),
             zcopy_min: if tcp { LONG } else { usize::MAX },

@@ -24,12 +24,6 @@ pub(crate) enum MessageKind {
     Key,
     /// Several messages of the core; its own header is unused.
     Bundle,
-    /// A request for exposed memory; see `pull.rs`.
-    Pull,
-    /// The memory requested under the number in the header's first word. Not part of a stream.
-    Pulled,
-    /// The requested memory is not exposed.
-    NoMemory,
 }
 
 /// The head of a payload.
@@ -66,9 +60,6 @@ impl Head {
             3 => MessageKind::KeyRequest,
             4 => MessageKind::Key,
             5 => MessageKind::Bundle,
-            6 => MessageKind::Pull,
-            7 => MessageKind::Pulled,
-            8 => MessageKind::NoMemory,
             _ => return None,
         };
         Some(Head {
@@ -88,10 +79,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..8) {
+        fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..5) {
             let kinds = [
-                MessageKind::Message, MessageKind::Bye, MessageKind::KeyRequest, MessageKind::Key, MessageKind::Bundle, MessageKind::Pull,
-                MessageKind::Pulled, MessageKind::NoMemory,
+                MessageKind::Message, MessageKind::Bye, MessageKind::KeyRequest, MessageKind::Key, MessageKind::Bundle,
             ];
             let kind = kinds[kind];
             let head = Head { peer, vci, kind, seq, header: Header(words) };

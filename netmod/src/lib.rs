@@ -375,11 +375,11 @@ pub struct Limits {
     /// Largest message, in bytes, that is best sent eagerly. The core subtracts the size of its own
     /// header.
     pub eager: usize,
-    /// Whether peers' exposed memory may be read by [`Lane::access`] in general (a single peer may
-    /// still answer [`LaneError::Unsupported`]).
+    /// Whether long messages are best read from their sender's exposed memory by [`Lane::access`] (a
+    /// single peer may still answer [`LaneError::Unsupported`]).
     pub get: bool,
-    /// Whether the network itself offers get and put. If not, the transport emulates them by
-    /// messages, which gains nothing over the core's own messages.
+    /// Whether the network itself offers get and put, for windows. If not, the transport emulates
+    /// them by messages, which gains nothing over the core's own messages.
     pub native_rma: bool,
     /// Whether get and put need no call of the library at the target.
     pub passive_target: bool,
@@ -708,17 +708,6 @@ pub trait Sink {
         _header: &Header,
         _len: usize,
     ) -> Option<(*mut u8, Token)> {
-        None
-    }
-    /// Returns the destination of a long message that is scattered over several blocks, in order.
-    /// Fills `pieces` and returns their number; otherwise like [`Sink::destination`].
-    fn destinations(
-        &mut self,
-        _from: Peer,
-        _header: &Header,
-        _len: usize,
-        _pieces: &mut [IoVec; MAX_IOVECS],
-    ) -> Option<(usize, Token)> {
         None
     }
     /// Reports the completion of an operation that was issued as [`Issued::Pending`].

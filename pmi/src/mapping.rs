@@ -8,6 +8,7 @@
 const MAX_DEPTH: u32 = 8;
 
 /// Returns the mapping of `ranks` ranks that all run on node 0.
+#[cfg(test)]
 pub fn one_node(ranks: u32) -> String {
     format!("(vector,(0,1,{ranks}))")
 }

@@ -37,11 +37,6 @@ pub struct Names {
     ports: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Returns whether a line is about published names.
-pub fn is_about_names(line: &Line) -> bool {
-    [&b"publish_name"[..], b"unpublish_name", b"lookup_name"].contains(&line.command())
-}
-
 /// Returns a port's name for clients that may not connect. Returns `None` if its secret part can't
 /// be identified.
 fn without_secret(port: &[u8]) -> Option<Vec<u8>> {

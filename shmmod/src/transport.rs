@@ -49,11 +49,12 @@ impl Transport for Shm {
     }
 
     fn limits(&self) -> Limits {
+        let copies = self.config.single_copy != SingleCopy::Never;
         Limits {
             max_payload: BODY,
             eager: netmod::EAGER,
-            get: self.config.single_copy != SingleCopy::Never,
-            native_rma: true,
+            get: copies,
+            native_rma: copies,
             passive_target: true,
             zcopy_min: usize::MAX,
             ordered_put: true,

@@ -15,7 +15,7 @@ use crate::agreement::mismatch_word::{broken_by, found_by, is_before, read_found
 use crate::agreement::signature::CallSignature;
 use crate::slots::nearness::Nearness;
 use crate::slots::share::Share;
-use crate::slots::slot_flag::{self, PieceFlag, SlotFlag};
+use crate::slots::slot_flag::{self, SlotFlag};
 use mpi_core::error::{Error, Result};
 use mpi_sched::Slots;
 use mpi_sched::run::{Flag, has_come};
@@ -25,10 +25,8 @@ mod addresses;
 mod ring;
 
 pub(crate) use addresses::{Flags, SlotAddresses};
-use ring::{
-    AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PIECE_FLAGS, PUBLISHED,
-};
-pub(crate) use ring::{DEPTHS, PIECE, Ring};
+use ring::{AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PUBLISHED};
+pub(crate) use ring::{DEPTHS, Ring};
 
 /// Ranks beyond which polling all flags takes longer than rounds of messages.
 pub(crate) const MAX_RANKS: u32 = 128;
@@ -114,7 +112,7 @@ impl SharedSlots {
                 crowded: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
-            data: (LINES + PIECE_FLAGS) * depth as usize - FRONT,
+            data: LINES * depth as usize - FRONT,
             // Not a whole number of pages: otherwise all slots would map to the same cache sets.
             stride: 64 + room,
             own,
@@ -230,18 +228,6 @@ impl SharedSlots {
             first: self.base.wrapping_add(at).wrapping_offset(offset),
             own: self.own,
         }
-    }
-
-    /// Returns the flag of a chunk of a phase's data, but not of the last one, for which the slot's
-    /// flag stands.
-    #[inline(always)]
-    pub fn piece_flag(&self, of: u32, number: u64, piece: usize) -> &PieceFlag {
-        debug_assert!(of < self.slots.size && PIECE * (piece + 1) < self.slots.room);
-        let slot = number as usize & self.mask;
-        let fronts = LINES * (self.mask + 1);
-        let at = fronts + slot * PIECE_FLAGS + piece * size_of::<PieceFlag>();
-        // SAFETY: aligned, between the fronts and the data, in memory that lives as long as `self`.
-        unsafe { &*self.addresses_at(at, 0).of(of).cast() }
     }
 
     /// Returns the flags of all ranks in a phase.

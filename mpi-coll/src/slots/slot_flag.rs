@@ -62,31 +62,6 @@ impl SlotFlag {
     }
 }
 
-/// The flag of a chunk of a slot's data, which is there before the slot's flag is up; alone in its
-/// cache line.
-///
-/// It doesn't tell calls apart; the slot's flag does.
-#[repr(C, align(64))]
-pub(crate) struct PieceFlag(AtomicU64);
-
-/// Phase 0 never has this number, so zeroed flags are down.
-const NO_PHASE: u64 = 1 << 63;
-
-impl PieceFlag {
-    /// Marks the chunk as that of phase `number`: all 64 bits, since the flag is not set in each
-    /// phase.
-    #[inline(always)]
-    pub fn raise(&self, number: u64) {
-        // Release: a rank that sees the flag sees the data.
-        self.0.store(number ^ NO_PHASE, Ordering::Release);
-    }
-
-    #[inline(always)]
-    pub fn is(&self, number: u64) -> bool {
-        self.0.load(Ordering::Acquire) == number ^ NO_PHASE
-    }
-}
-
 /// Combines a number with the mark of a signature.
 #[inline(always)]
 pub(crate) fn word(number: u64, signature: CallSignature) -> u64 {
@@ -111,8 +86,6 @@ mod loom_tests {
     struct Slot {
         flag: SlotFlag,
         data: UnsafeCell<u64>,
-        piece: PieceFlag,
-        first: UnsafeCell<u64>,
     }
 
     // SAFETY: the data is accessed as the flags allow, which loom checks.
@@ -129,8 +102,6 @@ mod loom_tests {
         Slot {
             flag,
             data: UnsafeCell::new(0),
-            piece: PieceFlag(AtomicU64::new(0)),
-            first: UnsafeCell::new(0),
         }
     }
 
@@ -166,62 +137,6 @@ mod loom_tests {
             let theirs = slots.clone();
             let thread = thread::spawn(move || exchange(&theirs[1], &theirs[0]));
             exchange(&slots[0], &slots[1]);
-            thread.join().unwrap();
-        });
-    }
-
-    /// Runs a rank that only gives: in every other phase it marks the first chunk early; it waits
-    /// for the flag of the phase before.
-    fn give(own: &[Slot], other: &[Slot]) {
-        let signature = CallSignature::from_word(7);
-        for phase in 0..PHASES {
-            let number = FIRST.wrapping_add(phase);
-            let before = number.wrapping_sub(1);
-            while other[(before % DEPTH) as usize].flag.poll(before).is_none() {
-                thread::yield_now();
-            }
-            let slot = &own[(number % DEPTH) as usize];
-            // SAFETY: the other rank has raised the flag of the phase before, so it has read the
-            // old value.
-            slot.first.with_mut(|first| unsafe { *first = number });
-            if phase % 2 == 0 {
-                slot.piece.raise(number);
-            }
-            // SAFETY: the other rank has raised the flag of the phase before, so it has read the
-            // old value.
-            slot.data.with_mut(|data| unsafe { *data = number });
-            slot.flag.raise(number, signature);
-        }
-    }
-
-    /// Runs the other rank, which takes the first chunk as soon as that is marked.
-    fn take(own: &[Slot], other: &[Slot]) {
-        let signature = CallSignature::from_word(7);
-        for phase in 0..PHASES {
-            let number = FIRST.wrapping_add(phase);
-            let slot = &other[(number % DEPTH) as usize];
-            // SAFETY: called only when the chunk's or the slot's flag is up.
-            let first = || slot.first.with(|first| unsafe { *first });
-            if slot.piece.is(number) {
-                assert_eq!(first(), number);
-            }
-            while slot.flag.poll(number).is_none() {
-                thread::yield_now();
-            }
-            // SAFETY: its flag is up.
-            let data = slot.data.with(|data| unsafe { *data });
-            assert_eq!((first(), data), (number, number));
-            own[(number % DEPTH) as usize].flag.raise(number, signature);
-        }
-    }
-
-    #[test]
-    fn a_chunk_with_a_raised_flag_is_there() {
-        loom::model(|| {
-            let slots = Arc::new([[slot(), slot()], [slot(), slot()]]);
-            let theirs = slots.clone();
-            let thread = thread::spawn(move || take(&theirs[1], &theirs[0]));
-            give(&slots[0], &slots[1]);
             thread.join().unwrap();
         });
     }

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use netmod::breakdown::{Part, enter};
-use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
+use netmod::{Header, LaneError, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 use netmod_kit::spare::Spare;
 
@@ -129,8 +129,6 @@ impl Action {
 pub(crate) const LEFT: u64 = 1 << 32;
 /// Mark of a token: the payload of a message has arrived in the receive buffer.
 const PLACED: u64 = 2 << 32;
-/// Mark of a token: a chunk of a rendezvous message has arrived in the receive buffer.
-const SCATTERED: u64 = 3 << 32;
 
 /// A message in the unexpected queue.
 pub(crate) struct Message {
@@ -635,16 +633,6 @@ impl Sink for Engine {
         self.place_for(from, header, len)
     }
 
-    fn destinations(
-        &mut self,
-        from: Peer,
-        header: &Header,
-        len: usize,
-        pieces: &mut [IoVec; MAX_IOVECS],
-    ) -> Option<(usize, Token)> {
-        self.pieces_for(from, header, len, pieces)
-    }
-
     fn complete(&mut self, token: Token, result: std::result::Result<(), LaneError>) {
         if Engine::is_remote(token) {
             return self.remote_done(token, result);
@@ -659,7 +647,6 @@ impl Sink for Engine {
             (0, Role::Receiving) if record.fetching => {}
             (LEFT, Role::Leaving) => return self.finish_direct_send(id, result),
             (PLACED, Role::Receiving) if record.fetching => return self.placed(id, result),
-            (SCATTERED, Role::Receiving) if record.fetching => return self.scattered(id, result),
             _ => return,
         }
         match result {

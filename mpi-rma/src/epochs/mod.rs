@@ -138,6 +138,7 @@ impl Epochs {
     }
 
     /// Bytes of memory, with `noted` targets that have notes.
+    #[cfg(test)]
     pub fn bytes(&self, noted: usize) -> usize {
         self.targets.bytes(noted)
     }

@@ -54,6 +54,7 @@ impl FastTargets {
         }
     }
 
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.targets)
     }

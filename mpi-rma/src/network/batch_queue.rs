@@ -108,6 +108,7 @@ impl Queues {
     }
 
     /// Bytes of heap memory in use.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         let queues = self.queues.lock();
         let places = queues.len() * (size_of::<Queue>() + 2 * size_of::<usize>());

@@ -34,7 +34,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::network::batch_queue::Queues;
 use crate::window::directory::Directory;
-use crate::window::heap::{Heap, PAGE};
+use crate::window::heap::Heap;
 use crate::window::keys::Exposed;
 
 /// Maximum number of members that exchange all keys, and connect, when a window is created.
@@ -185,9 +185,11 @@ impl Passive {
 
     /// Bytes of memory in use if this process has contacted `known` members: the block, their keys,
     /// and tables of regions that they have attached.
+    #[cfg(test)]
     pub fn bytes(&self, known: usize) -> usize {
         let places = (known * 8 / 7 + 1).next_power_of_two();
         let keys = places * (size_of::<(u32, Record)>() + 1);
-        size_of::<Passive>() + PAGE + keys + self.directory.bytes() + self.queues.bytes()
+        let page = crate::window::heap::PAGE;
+        size_of::<Passive>() + page + keys + self.directory.bytes() + self.queues.bytes()
     }
 }

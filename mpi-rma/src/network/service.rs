@@ -37,7 +37,7 @@ fn transport_for(process: &Process, comm: &Comm) -> Option<(usize, u64)> {
     };
     // Several endpoints may belong to one process, but words name members.
     let fits = !comm.has_endpoints() && lock_protocol::Layout::of(comm.size()).is_some();
-    (wanted && limits.get && fits).then(|| (index, word(transport.name())))
+    (wanted && fits).then(|| (index, word(transport.name())))
 }
 
 /// Whether this process supports passive-target operation of a window. `native`: the window may use

@@ -47,6 +47,7 @@ impl Directory {
     }
 
     /// Bytes of memory for copies of other members' tables.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.known.read().values().map(|one| one.bytes()).sum()
     }

@@ -104,6 +104,7 @@ impl Keys {
     }
 
     /// Bytes of memory, for `known` members that were accessed.
+    #[cfg(test)]
     pub fn bytes(known: usize) -> usize {
         (known * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, PeerKey)>() + 1)
     }

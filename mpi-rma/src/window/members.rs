@@ -83,6 +83,7 @@ impl Members {
     }
 
     /// Bytes of memory that this takes.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         match self {
             Members::Each(all) => size_of_val(&**all),

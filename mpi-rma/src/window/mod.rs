@@ -50,7 +50,6 @@ use crate::network::Word;
 use crate::window::attached::Attached;
 use crate::window::counters::Counters;
 use crate::window::heap::Heap;
-use crate::window::keys::Keys;
 use crate::window::members::{Mapped, Members, Route};
 use crate::window::peer_watch::Watching;
 use crate::window::promise::Promise;
@@ -379,6 +378,7 @@ impl Window {
     ///
     /// Without the exposed memory, the communicator and pending operations; with `noted` targets in
     /// epochs and `known` targets reached by the network.
+    #[cfg(test)]
     pub fn footprint(&self, noted: usize, known: usize) -> usize {
         size_of::<Window>()
             + self.members.bytes()
@@ -387,7 +387,7 @@ impl Window {
             + self.service.as_ref().map_or(0, |service| {
                 let passive = service.passive();
                 size_of::<Service>()
-                    + Keys::bytes(known)
+                    + crate::window::keys::Keys::bytes(known)
                     + passive.map_or(0, |passive| passive.bytes(known))
             })
     }

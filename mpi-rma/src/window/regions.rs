@@ -103,6 +103,7 @@ impl Regions {
     }
 
     /// Bytes of memory that this takes.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         size_of::<Regions>() + size_of_val(&*self.ranges)
     }

@@ -99,6 +99,7 @@ impl Targets {
     }
 
     /// Bytes of memory, with `noted` notes other than 0.
+    #[cfg(test)]
     pub fn bytes(&self, noted: usize) -> usize {
         match self {
             Targets::Few(notes) => notes.len(),

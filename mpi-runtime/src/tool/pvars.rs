@@ -205,13 +205,6 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).gathered_bytes,
     },
     Variable {
-        name: "scattered_bytes_received",
-        class: Class::Sum,
-        category: "messages",
-        help: "Bytes of noncontiguous data that the network wrote in place, without unpacking.",
-        read: |runtime| totals(runtime).scattered_bytes,
-    },
-    Variable {
         name: "rma_native_puts",
         class: Class::Counter,
         category: "transports",

@@ -110,8 +110,9 @@ impl Sink for Unpack {
         // than `packed` has.
         unsafe {
             let to = self.buffer.wrapping_offset(at as isize);
-            match block {
-                8 => scatter8(to, self.packed, stride as isize, count),
+            match (block, stride) {
+                // Constants compile to shorter instructions.
+                (8, 16) => strided((to, 16), (self.packed, 8), 8, count),
                 _ => strided(
                     (to, stride as isize),
                     (self.packed, block as isize),
@@ -175,13 +176,6 @@ unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Smallest stride in bytes at which cache lines are prefetched.
-#[cfg(target_arch = "x86_64")]
-const FAR: usize = 256;
-/// Prefetch distance in words.
-#[cfg(target_arch = "x86_64")]
-const AHEAD: isize = 16;
-
 type Word16 = [u64; 2];
 
 /// Copies one run.
@@ -213,6 +207,7 @@ unsafe fn one(to: *mut u8, from: *const u8, len: usize) {
 ///
 /// # Safety
 /// Each block must be readable on one side and writable on the other, and the two must not overlap.
+#[inline(always)]
 unsafe fn strided(to: (*mut u8, isize), from: (*const u8, isize), block: usize, count: usize) {
     let (mut a, mut b) = (to.0, from.0);
     let places = (0..count).map(move |_| {
@@ -263,28 +258,6 @@ unsafe fn listed(places: impl Iterator<Item = (*mut u8, *const u8)>, block: usiz
     }
 }
 
-/// Packs `count` words at a large stride, with prefetching.
-///
-/// # Safety
-/// Each word must be readable in the buffer and writable at `to` without overlap; `T` must be a
-/// plain integer.
-#[cfg(target_arch = "x86_64")]
-unsafe fn gather_far<T: Copy>(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // Each word is in a cache line of its own, and hardware prefetching follows at best one load at
-    // a constant stride. Prefetching beyond the buffer has no effect.
-    for _ in 0..count {
-        let ahead = from.wrapping_offset(stride.wrapping_mul(AHEAD));
-        // SAFETY: SSE is part of x86-64; the caller vouches for `count` words on both sides.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-            word::<T>(to, from);
-            to = to.add(size_of::<T>());
-        }
-        from = from.wrapping_offset(stride);
-    }
-}
-
 /// Packs `count` words of 8 bytes.
 ///
 /// # Safety
@@ -295,22 +268,20 @@ unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
     // SAFETY: the words are valid by this function's contract.
     unsafe {
         match stride {
-            16 => gather8_near(to, from, 16, count),
-            24 => gather8_near(to, from, 24, count),
-            32 => gather8_near(to, from, 32, count),
-            _ if stride.unsigned_abs() < FAR => gather8_near(to, from, stride, count),
-            _ => gather_far::<u64>(to, from, stride, count),
+            16 => gather8_by(to, from, 16, count),
+            24 => gather8_by(to, from, 24, count),
+            _ => gather8_by(to, from, stride, count),
         }
     }
 }
 
-/// Packs `count` words of 8 bytes at a small stride.
+/// Packs `count` words of 8 bytes.
 ///
 /// # Safety
 /// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
+unsafe fn gather8_by(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
     use std::arch::x86_64::{__m128i, _mm_castpd_si128, _mm_castsi128_pd};
     use std::arch::x86_64::{_mm_loadh_pd, _mm_loadl_epi64, _mm_storeu_si128};
     // Two words are joined in a register, which halves the number of stores.
@@ -339,48 +310,6 @@ unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, coun
     }
 }
 
-/// Unpacks `count` words of 8 bytes.
-///
-/// # Safety
-/// Each word must be readable on one side and writable on the other, and the two must not overlap.
-unsafe fn scatter8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
-    // Constant strides compile to shorter instructions.
-    // SAFETY: the words are valid by this function's contract.
-    unsafe {
-        match stride {
-            16 => scatter8_by(to, from, 16, count),
-            24 => scatter8_by(to, from, 24, count),
-            32 => scatter8_by(to, from, 32, count),
-            _ => scatter8_by(to, from, stride, count),
-        }
-    }
-}
-
-/// Unpacks `count` words of 8 bytes.
-///
-/// # Safety
-/// Each word must be readable on one side and writable on the other, and the two must not overlap.
-#[inline(always)]
-unsafe fn scatter8_by(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
-    // SAFETY: the caller vouches for `count` words on both sides.
-    unsafe {
-        for _ in 0..count / 4 {
-            let half = to.wrapping_offset(2 * stride);
-            word::<u64>(to, from);
-            word::<u64>(to.wrapping_offset(stride), from.add(8));
-            word::<u64>(half, from.add(16));
-            word::<u64>(half.wrapping_offset(stride), from.add(24));
-            from = from.add(32);
-            to = half.wrapping_offset(2 * stride);
-        }
-        for _ in 0..count % 4 {
-            word::<u64>(to, from);
-            from = from.add(8);
-            to = to.wrapping_offset(stride);
-        }
-    }
-}
-
 /// Packs `count` words of 4 bytes.
 ///
 /// # Safety
@@ -391,9 +320,6 @@ unsafe fn gather4(mut to: *mut u8, mut from: *const u8, stride: isize, count: us
     use std::arch::x86_64::{_mm_unpacklo_epi32, _mm_unpacklo_epi64};
     // SAFETY: SSE2 is part of x86-64; the caller vouches for `count` words on both sides.
     unsafe {
-        if stride.unsigned_abs() >= FAR {
-            return gather_far::<u32>(to, from, stride, count);
-        }
         let load =
             |from: *const u8| -> __m128i { _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned()) };
         for _ in 0..count / 4 {

@@ -72,7 +72,7 @@ pub(super) fn always(_: &Claims) -> Need {
 }
 
 pub(super) fn has_get(claims: &Claims) -> Need {
-    claims.need(|limits| limits.get, "no get")
+    claims.need(|limits| limits.get || limits.native_rma, "no get")
 }
 
 pub(super) fn has_atomics(claims: &Claims) -> Need {

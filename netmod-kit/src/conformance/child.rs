@@ -400,7 +400,7 @@ impl Actor<'_> {
             "{accepted} messages were accepted, {again} refused"
         );
         assert_eq!(self.report(0), (counts[0], sums[0]));
-        if limits.get {
+        if limits.get || limits.native_rma {
             self.access(key, &mut random);
         }
         if limits.atomics.is_some() {

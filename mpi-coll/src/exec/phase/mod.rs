@@ -6,7 +6,6 @@
 
 mod flags;
 mod movement;
-mod pieces;
 mod reduction;
 
 use crate::agreement::signature::CallSignature;

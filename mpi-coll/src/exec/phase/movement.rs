@@ -2,7 +2,6 @@
 
 use super::PhasePlan;
 use super::flags::{NodeContext, Phase};
-use super::pieces;
 use crate::exec::buffers::Buffers;
 use crate::plan::call::{Call, Root};
 use mpi_core::error::Result;
@@ -55,53 +54,33 @@ impl PhasePlan {
         buffer.wrapping_add(of as usize * self.bytes)
     }
 
-    /// Whether blocks may be stored in pieces.
-    #[inline(always)]
-    fn is_long(&self) -> bool {
-        self.bytes >= pieces::MIN_BYTES
-    }
-
     /// Runs a broadcast from rank `root`.
     ///
     /// # Safety
     /// A block is readable at `buffer` at the root, and writable at the other ranks.
     #[inline(always)]
     pub unsafe fn bcast(&self, node: NodeContext<'_>, root: u32, buffer: *mut u8) -> Result<()> {
-        let is_long = self.is_long();
         let mut phase = Phase::begin(node, self.signature.at_root(root))?;
         if node.shared.slots.rank == root {
             phase.claim()?;
             let addresses = phase.addresses(self.offset);
             // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much
             // there. The root's buffer is readable, by this function's contract.
-            unsafe { self.store(&phase, buffer, phase.own_of(addresses), is_long) };
+            unsafe {
+                phase
+                    .view
+                    .store(buffer, phase.own_of(addresses), self.bytes)
+            };
             phase.raise();
             return phase.end(self.bytes);
         }
         phase.raise();
         // SAFETY: the buffer is writable, by this function's contract.
-        unsafe { self.take(&mut phase, (root, self.offset), buffer, is_long)? };
+        unsafe { self.take(&mut phase, (root, self.offset), buffer)? };
         phase.end(0)
     }
 
-    /// Stores a block, all that this rank stores in this phase, at `to` in its slot; in pieces if it
-    /// `is_long`.
-    ///
-    /// # Safety
-    /// This rank has claimed the slot, which has space for a block at `to`; a block is readable at
-    /// `from`.
-    #[inline(always)]
-    unsafe fn store(&self, phase: &Phase<'_>, from: *const u8, to: *mut u8, is_long: bool) {
-        // SAFETY: this function's contract.
-        unsafe {
-            match is_long {
-                true => phase.view.store_pieces(from, to, self.bytes),
-                false => phase.view.store(from, to, self.bytes),
-            }
-        }
-    }
-
-    /// Copies a block, all that rank `of` stores in this phase, from `offset` of its slot.
+    /// Copies a block from `offset` of rank `of`'s slot.
     ///
     /// # Safety
     /// A block is writable at `to`.
@@ -111,19 +90,13 @@ impl PhasePlan {
         phase: &mut Phase<'_>,
         (of, offset): (u32, isize),
         to: *mut u8,
-        is_long: bool,
     ) -> Result<()> {
-        let done = match is_long {
-            // SAFETY: a block is writable at `to`, by this function's contract.
-            true => unsafe { phase.view.take_pieces(of, offset, to, self.bytes) },
-            false => 0,
-        };
         phase.wait_for(of)?;
         let from = phase.addresses(offset).of(of);
         // SAFETY: rank `of`'s flag is up, so its slot is written, and is not written again before
         // this rank raises the flag of the next phase; a block is writable at `to`, by this
         // function's contract.
-        unsafe { netmod_kit::copy(from.add(done), to.add(done), self.bytes - done) };
+        unsafe { netmod_kit::copy(from, to, self.bytes) };
         Ok(())
     }
 
@@ -140,7 +113,6 @@ impl PhasePlan {
         own: Option<*const u8>,
         all: *mut u8,
     ) -> Result<()> {
-        let is_long = self.is_long();
         let (slots, bytes) = (&node.shared.slots, self.bytes);
         let place = self.block(all, root);
         let mut phase = Phase::begin(node, self.signature.at_root(root))?;
@@ -150,7 +122,7 @@ impl PhasePlan {
             let from = own.unwrap_or(place);
             // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much
             // there. Only the root's block can be in place, so `own` is readable.
-            unsafe { self.store(&phase, from, phase.own_of(addresses), is_long) };
+            unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
             phase.raise();
             return phase.end(bytes);
         }
@@ -159,22 +131,13 @@ impl PhasePlan {
             // SAFETY: both are blocks of the caller's that don't overlap, by this function's contract.
             unsafe { netmod_kit::copy(own, place, bytes) };
         }
-        if is_long {
-            for rank in slots.others() {
-                let to = self.block(all, rank);
-                // SAFETY: `all` has a writable block for each rank, by this function's contract.
-                unsafe { self.take(&mut phase, (rank, self.offset), to, is_long)? };
-            }
-        }
         phase.wait()?;
-        if !is_long {
-            let addresses = phase.addresses(self.offset);
-            for rank in slots.others() {
-                // SAFETY: all flags are up, so all slots are written, and are not written again
-                // before this rank raises the flag of the next phase; `all` has a writable block for
-                // each rank, by this function's contract.
-                unsafe { netmod_kit::copy(addresses.of(rank), self.block(all, rank), bytes) };
-            }
+        let addresses = phase.addresses(self.offset);
+        for rank in slots.others() {
+            // SAFETY: all flags are up, so all slots are written, and are not written again before
+            // this rank raises the flag of the next phase; `all` has a writable block for each rank,
+            // by this function's contract.
+            unsafe { netmod_kit::copy(addresses.of(rank), self.block(all, rank), bytes) };
         }
         phase.end(0)
     }
@@ -192,8 +155,6 @@ impl PhasePlan {
         all: *const u8,
         own: Option<*mut u8>,
     ) -> Result<()> {
-        // Of the slots of more ranks, each rank has a part only.
-        let is_long = self.is_long() && node.shared.slots.size == 2;
         let (slots, bytes) = (&node.shared.slots, self.bytes);
         let block = |of: u32| all.wrapping_add(of as usize * bytes);
         let mut phase = Phase::begin(node, self.signature.at_root(root))?;
@@ -202,7 +163,7 @@ impl PhasePlan {
             let offset = slots.offset_for(root, slots.rank, bytes);
             match own {
                 // SAFETY: a block is writable at `own`, by this function's contract.
-                Some(own) => unsafe { self.take(&mut phase, (root, offset), own, is_long)? },
+                Some(own) => unsafe { self.take(&mut phase, (root, offset), own)? },
                 None => phase.wait_for(root)?,
             }
             return phase.end(0);
@@ -212,7 +173,11 @@ impl PhasePlan {
             let addresses = phase.addresses(slots.offset_for(root, rank, bytes));
             // SAFETY: the slot is claimed, and has a part for each rank's block, none of which
             // overlap; `all` has a readable block for each rank, by this function's contract.
-            unsafe { self.store(&phase, block(rank), phase.own_of(addresses), is_long) };
+            unsafe {
+                phase
+                    .view
+                    .store(block(rank), phase.own_of(addresses), bytes)
+            };
         }
         phase.raise();
         if let Some(own) = own {

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::slots::slot_flag::PieceFlag;
 use mpi_sched::run::has_come;
 
 /// Least and most slots of a rank; powers of two.
@@ -41,11 +40,6 @@ pub(super) const HEAD: usize = (64 + 16 * PUBLISHED as usize).next_multiple_of(L
 pub(super) const FRONT: usize = 64;
 /// Distance from the front of a slot to the next one's: lines are fetched in pairs.
 pub(super) const LINES: usize = 128;
-/// Bytes of a chunk of long data with a flag of its own, and the most chunks of a slot.
-pub(crate) const PIECE: usize = 2 << 10;
-const MAX_PIECES: usize = MAX_ROOM / PIECE;
-/// Distance from one slot's chunk flags to the next one's.
-pub(super) const PIECE_FLAGS: usize = MAX_PIECES * size_of::<PieceFlag>();
 /// Bytes of a page; each rank's memory begins with one.
 pub(super) const PAGE: usize = 4096;
 
@@ -83,7 +77,7 @@ impl Ring {
     /// Bytes of memory of each rank.
     pub fn bytes(self) -> usize {
         let (fronts, data) = (
-            (LINES + PIECE_FLAGS) * self.depth as usize,
+            LINES * self.depth as usize,
             (64 + self.room) * self.data_slots as usize,
         );
         (HEAD + fronts + data).next_multiple_of(PAGE)

@@ -30,8 +30,6 @@ pub struct Counters {
     pub gathered: u64,
     /// Bytes of `gathered`.
     pub gathered_bytes: u64,
-    /// Bytes that a transport wrote directly to receive buffers with gaps.
-    pub scattered_bytes: u64,
     /// Receives in the posted queue now.
     pub posted: u64,
     /// Messages in the unexpected queue now.
@@ -80,7 +78,6 @@ impl Counters {
             streamed_bytes: self.streamed_bytes + other.streamed_bytes,
             gathered: self.gathered + other.gathered,
             gathered_bytes: self.gathered_bytes + other.gathered_bytes,
-            scattered_bytes: self.scattered_bytes + other.scattered_bytes,
             posted: self.posted + other.posted,
             unexpected: self.unexpected + other.unexpected,
             unexpected_arrived: self.unexpected_arrived + other.unexpected_arrived,

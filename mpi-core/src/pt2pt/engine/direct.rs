@@ -1,21 +1,16 @@
-//! Direct delivery: the transport writes long eager messages, and chunks of rendezvous messages
-//! with gaps, to the receive buffer itself.
+//! Direct delivery: the transport writes long eager messages to the receive buffer itself.
 //!
 //! A message is matched when its header arrives. Messages that arrive before its end may be matched
 //! earlier, but to other receives, so that order is kept.
 
-use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Token};
+use netmod::{Header, LaneError, Peer, Token};
 
-use super::{Address, Engine, PLACED, SCATTERED, failed};
+use super::{Address, Engine, PLACED, failed};
 use crate::error::{Class, Error};
 use crate::pt2pt::bad_memory::own_receive;
 use crate::pt2pt::request::{Record, RequestId, Role};
-use crate::pt2pt::wire::{self, Control, PacketKind, Trailer};
+use crate::pt2pt::wire::{self, PacketKind, Trailer};
 use netmod_kit::usable::{Access, first_bad};
-
-/// Bytes. Mean length of contiguous blocks from which the kernel scatters them. Shorter blocks are
-/// faster to unpack from a buffer that is still in the cache.
-const SCATTERED_RUN: usize = 16 << 10;
 
 /// Makes the error of data that could not be written to its receive buffer.
 #[cold]
@@ -82,62 +77,6 @@ impl Engine {
         match error {
             None => self.finish_transfer(id),
             Some(error) => self.fail(id, error),
-        }
-    }
-
-    /// Returns the blocks of a receive buffer with gaps for the next chunk of a rendezvous message.
-    /// A chunk that does not fit or is out of order is rejected when it has arrived.
-    pub(super) fn pieces_for(
-        &mut self,
-        from: Peer,
-        header: &Header,
-        len: usize,
-        pieces: &mut [IoVec; MAX_IOVECS],
-    ) -> Option<(usize, Token)> {
-        let trailer = Trailer::parse(header).filter(|trailer| trailer.kind == PacketKind::Data)?;
-        let body = Control::of(header);
-        let from = Address {
-            peer: from,
-            vci: trailer.from_vci,
-        };
-        let fits = |record: &Record| {
-            let rest = record.total.saturating_sub(record.moved);
-            let next = body.value == record.moved && len as u64 <= rest;
-            let free = record.role == Role::Receiving && !record.fetching;
-            free && next && record.buffer.is_listable()
-        };
-        let (id, record) = self.waiting_for(from, body.request, fits)?;
-        let moved = record.moved as usize;
-        if record.buffer.len() < moved + len {
-            return None;
-        }
-        let (count, bytes) = record.buffer.list(moved, len, pieces);
-        if bytes != len || len < count * SCATTERED_RUN {
-            return None;
-        }
-        // The transport completes the chunk, even if the peer fails.
-        record.fetching = true;
-        record.moved += len as u64;
-        if trailer.credit != 0 {
-            let stream = self.streams.get(from.peer, from.vci);
-            stream.in_flight = stream.in_flight.saturating_sub(trailer.credit);
-        }
-        self.counters.scattered_bytes += len as u64;
-        Some((count, Token(SCATTERED | u64::from(id.index()))))
-    }
-
-    /// Continues a receive whose chunk the transport has written, or failed to write.
-    pub(super) fn scattered(&mut self, id: RequestId, result: Result<(), LaneError>) {
-        let Some(record) = self.records.get(id) else {
-            return;
-        };
-        record.fetching = false;
-        if let Err(error) = result {
-            let error = not_written(record, error);
-            return self.fail(id, error);
-        }
-        if record.moved == record.total {
-            self.finish_transfer(id);
         }
     }
 }
