@@ -6,8 +6,8 @@
 use super::collective::{Algorithm, Collective};
 use super::model::Parameters;
 use super::rdma::{
-    DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, WriteCall,
-    steps,
+    BLOCK, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    WriteCall, steps,
 };
 
 /// Returns the algorithms by writes, but for those of an allreduce.
@@ -15,7 +15,7 @@ fn algorithms() -> impl Iterator<Item = Algorithm> {
     let trees = DEGREES.map(|degree| Algorithm::RdmaReduce(RdmaReduce::Tree { degree }));
     let others = [
         Algorithm::Rdma,
-        Algorithm::RdmaBcast(RdmaBcast::Binomial),
+        Algorithm::RdmaBcast(RdmaBcast::Binomial { block: BLOCK }),
         Algorithm::RdmaBcast(RdmaBcast::Chain),
         Algorithm::RdmaReduce(RdmaReduce::Chain),
         Algorithm::RdmaAllgather(RdmaAllgather::Direct),
@@ -83,11 +83,15 @@ impl Parameters {
 
     /// Returns the time of a broadcast.
     fn bcast_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaBcast) -> f64 {
-        let (count, piece) = pieces(bytes, reach.room);
+        let room = match algorithm {
+            RdmaBcast::Binomial { block } => block.min(reach.room),
+            RdmaBcast::Chain => reach.room,
+        };
+        let (count, piece) = pieces(bytes, room);
         let rounds = f64::from(steps(reach.size, 2));
         let copy = self.copy * piece as f64;
         match algorithm {
-            RdmaBcast::Binomial => {
+            RdmaBcast::Binomial { .. } => {
                 let each = (rounds * self.gap(piece)).max(self.cycle(piece, false));
                 let pace = self.pace(reach.size, count, reach.depth);
                 rounds * self.hop(piece) + (count - 1.0) * each + copy + pace

@@ -83,6 +83,7 @@ impl Choices {
 mod tests {
     use super::*;
     use crate::rdma::{
+        BLOCK,
         RdmaAllgather::{Direct, Doubling, Ring},
         RdmaAllreduce, RdmaBcast, RdmaReduce, Reach,
     };
@@ -117,7 +118,7 @@ mod tests {
             choices.write_algorithm(&call(collective, 4, bytes), network)
         };
         let bcast = |bytes| select(&network, Collective::Bcast, bytes);
-        let binomial = Algorithm::RdmaBcast(RdmaBcast::Binomial);
+        let binomial = Algorithm::RdmaBcast(RdmaBcast::Binomial { block: BLOCK });
         assert_eq!((bcast(4096), bcast(4097)), (Some(binomial), None));
         let mut only_reduce = Network {
             quick: Quick::all(None),

@@ -8,7 +8,7 @@ use clap::Args;
 use mpi_sched::costs::{Network, Quick};
 use mpi_sched::model::{GUESSED, Parameters};
 use mpi_sched::rdma::{
-    self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    self, BLOCK, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
     WriteCall,
 };
 use mpi_sched::{Choices, Collective, Layout, Part, Reduction, Schedule, Situation, Team};
@@ -56,7 +56,7 @@ fn algorithms(collective: &str) -> Vec<(String, Algorithm)> {
     };
     let all = match collective {
         "bcast" => [
-            named("binomial", Bcast(RdmaBcast::Binomial)),
+            named("binomial", Bcast(RdmaBcast::Binomial { block: BLOCK })),
             named("chain", Bcast(RdmaBcast::Chain)),
             vec![],
         ],

@@ -63,7 +63,9 @@ pub fn compile(
         .args(["-O2", "-o"])
         .args([&program, &file])
         .args(words)
-        .arg("-lm")
+        // Only libraries that the program needs must be there.
+        .args(["-pthread", "-Wl,--as-needed", "-lm"])
+        .args(source.contains("<infiniband/").then_some("-libverbs"))
         .envs(env.iter().map(|(name, value)| (name, value)));
     match process::run(&mut command, LIMIT)?.failure {
         None => Ok(program),

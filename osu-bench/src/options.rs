@@ -58,6 +58,9 @@ pub struct Options {
     /// Acknowledge the last window alone (mbw_mr, mbw_mr_mt).
     #[arg(long)]
     pub no_ack: bool,
+    /// Broadcasts in blocks of several sizes, and no allreduces (writes).
+    #[arg(long)]
+    pub blocks: bool,
     /// The creation of windows (one-sided).
     #[arg(long = "window", value_enum, default_value = "allocate")]
     pub windows: Memory,

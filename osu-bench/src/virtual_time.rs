@@ -369,7 +369,7 @@ mod tests {
         let is_put = |step: &&Step| matches!(step, Step::Put { .. });
         assert_eq!(barrier.steps().iter().filter(is_put).count() as u64, rounds);
         let bcast = units(size, &|rank, s| {
-            rdma::bcast(s, reach(rank), 0, part);
+            rdma::bcast(s, reach(rank), 0, part, rdma::BLOCK);
         });
         assert_eq!(bcast, time);
         for k in DEGREES {

@@ -515,6 +515,16 @@ fn trees_of_an_allreduce_are_compared() {
         assert!(text.lines().any(|line| line.starts_with(start)), "{text}");
     }
     assert!(text.contains(" 1: ") && text.contains(" 3: "), "{text}");
+    let output = ranks(
+        &mpich,
+        2,
+        &["writes", "--blocks", "--budget", "1", "--sizes", "8"],
+    );
+    let text = stdout(&output);
+    assert!(
+        text.contains(", blocks of 4097 B ") && !text.contains("allreduce"),
+        "{text}"
+    );
     let output = ranks(&mpich, 2, &["writes", "--sizes", "6"]);
     assert!(!output.status.success());
     assert!(stderr(&output).contains("multiples of 4"));

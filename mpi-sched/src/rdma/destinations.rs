@@ -1,5 +1,6 @@
 //! The set of ranks that a rank ever writes to.
 
+use super::BLOCK;
 use super::reach::{DEGREES, DIRECT, Reach, steps};
 use super::trees::{allreduce, barrier, bcast, exchange};
 use crate::schedule::{Schedule, Step};
@@ -19,7 +20,7 @@ pub fn written_to(reach: Reach) -> Vec<u32> {
     let mut schedule = Schedule::new();
     barrier(&mut schedule, reach);
     // As the root this rank has all children that it has in any tree: 1, 2, 4, … further on.
-    bcast(&mut schedule, reach, reach.rank, part);
+    bcast(&mut schedule, reach, reach.rank, part, BLOCK);
     let reduction = Reduction::new(true, part, &op);
     exchange(&mut schedule, reach, reduction);
     for k in DEGREES {

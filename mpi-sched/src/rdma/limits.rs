@@ -69,7 +69,7 @@ impl RdmaBcast {
     /// Returns whether the algorithm takes `bytes` bytes.
     pub fn takes(self, reach: Reach, bytes: usize) -> bool {
         match self {
-            RdmaBcast::Binomial => bytes <= reach.most(),
+            RdmaBcast::Binomial { block } => bytes <= reach.most_in(block),
             RdmaBcast::Chain => bytes <= LONGEST,
         }
     }

@@ -38,6 +38,9 @@ pub use reach::{DEGREES, Reach, SLOT_HEAD, steps};
 pub use reduce::reduce;
 pub use trees::{allreduce, barrier, bcast, exchange};
 
+/// Bytes of a block of a broadcast down a tree, where no other is asked for.
+pub const BLOCK: usize = 8 << 10;
+
 use super::schedule::Schedule;
 use super::team::{Part, Reduction};
 
@@ -64,7 +67,7 @@ pub fn bcast_by(
     algorithm: RdmaBcast,
 ) {
     match algorithm {
-        RdmaBcast::Binomial => bcast(schedule, reach, root, part),
+        RdmaBcast::Binomial { block } => bcast(schedule, reach, root, part, block),
         RdmaBcast::Chain => long::bcast(schedule, reach, root, part),
     }
 }

@@ -232,7 +232,12 @@ impl Reach {
 
     /// Returns the most bytes of a broadcast down a tree: half a ring.
     pub fn most(&self) -> usize {
-        self.room * (self.depth as usize / 2).max(1)
+        self.most_in(self.room)
+    }
+
+    /// Returns the most bytes of a broadcast in blocks of at most `block` bytes.
+    pub fn most_in(&self, block: usize) -> usize {
+        block.min(self.room) * (self.depth as usize / 2).max(1)
     }
 
     /// Returns the most bytes of a reduction up a tree to one rank: half a ring.

@@ -17,21 +17,22 @@ pub fn barrier(schedule: &mut Schedule, reach: Reach) {
     }
 }
 
-/// Builds a broadcast of at most [`Reach::most`] bytes from `root` down a binomial tree, in chunks.
-/// Each chunk is forwarded from its slot before it is copied out.
-pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
+/// Builds a broadcast of at most [`Reach::most_in`] bytes from `root` down a binomial tree, in chunks of
+/// at most `block` bytes. Each chunk is forwarded from its slot before it is copied out.
+pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, block: usize) {
     let len = part.bytes();
     if len == 0 || reach.size == 1 {
         return;
     }
-    debug_assert!(len <= reach.most());
+    debug_assert!(len <= reach.most_in(block));
     let typed = part.block(Buf::Recv, schedule);
     let staged = schedule.stage(typed, part.datatype);
     if reach.rank == root {
         staged.pack(schedule);
     }
-    for from in (0..len).step_by(reach.room) {
-        let to = (from + reach.room).min(len);
+    let room = block.min(reach.room);
+    for from in (0..len).step_by(room) {
+        let to = (from + room).min(len);
         let phase = schedule.phase();
         let (bytes, cell) = (staged.bytes.cut(from..to), reach.bcast_cell());
         bcast_chunk(schedule, reach, root, bytes, cell, phase);

@@ -4,7 +4,8 @@ use super::sim::{DEPTH, FIRST, ROOM, run_late};
 use super::*;
 use crate::Reduction;
 use crate::rdma::{
-    self, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    self, BLOCK, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce,
+    Reach,
 };
 use crate::schedule::Course;
 use crate::{Part, Schedule};
@@ -58,7 +59,10 @@ impl Kind {
         let few = size <= 16;
         match rng.below(12) {
             0 | 1 => Kind::Barrier,
-            2 => Kind::Bcast(root, RdmaBcast::Binomial),
+            2 => {
+                let block = [BLOCK, ROOM / 3, ROOM / 2][rng.below(3) as usize];
+                Kind::Bcast(root, RdmaBcast::Binomial { block })
+            }
             3 => Kind::Bcast(root, RdmaBcast::Chain),
             4 => Kind::Allreduce {
                 way: any_way(rng),
@@ -100,7 +104,7 @@ impl Kind {
         let doubling = ROOM / (size.next_power_of_two() / 2);
         match self {
             Kind::Barrier => 0,
-            Kind::Bcast(_, RdmaBcast::Binomial) => 2 * ROOM,
+            Kind::Bcast(_, RdmaBcast::Binomial { block }) => 2 * (*block).min(ROOM),
             Kind::Bcast(_, RdmaBcast::Chain) => 21 * ROOM,
             Kind::Allreduce {
                 way: RdmaAllreduce::Ring,

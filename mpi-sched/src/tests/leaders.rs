@@ -5,7 +5,9 @@ use super::sim::{DEPTH, FIRST, ROOM, run_late};
 use super::*;
 use crate::Reduction;
 use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
-use crate::rdma::{DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach};
+use crate::rdma::{
+    BLOCK, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach,
+};
 use crate::schedule::Course;
 use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 
@@ -51,7 +53,7 @@ impl One {
         let kind = match rng.below(8) {
             0 => Kind::Barrier,
             1 => Kind::Bcast(root, RdmaBcast::Chain),
-            2 => Kind::Bcast(root, RdmaBcast::Binomial),
+            2 => Kind::Bcast(root, RdmaBcast::Binomial { block: BLOCK }),
             3 => Kind::Allreduce(super::calls::any_way(rng), in_place, commutes),
             4 => Kind::Allreduce(RdmaAllreduce::Ring, in_place, commutes || nodes.count() > 2),
             5 => {

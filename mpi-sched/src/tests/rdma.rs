@@ -5,7 +5,8 @@ use super::sim::FIRST;
 use super::*;
 use crate::Reduction;
 use crate::rdma::{
-    self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
+    self, BLOCK, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    steps,
 };
 use crate::{Part, Schedule};
 
@@ -70,7 +71,13 @@ fn roots_in_rotation_with_a_late_child() {
         for late in 0..size {
             let mut rng = Rng::new(seed + late as u64);
             let mut calls: Vec<One> = (0..60)
-                .map(|i| One::new(Kind::Bcast(i % size, RdmaBcast::Binomial), &mut rng, size))
+                .map(|i| {
+                    One::new(
+                        Kind::Bcast(i % size, RdmaBcast::Binomial { block: BLOCK }),
+                        &mut rng,
+                        size,
+                    )
+                })
                 .collect();
             in_turn(seed, size, late, &mut calls);
         }
@@ -151,7 +158,8 @@ fn costs() {
         assert_eq!(one.time, rounds);
 
         for root in roots(size) {
-            let build = |r, s: &mut Schedule| rdma::bcast(s, reach(r, size), root as u32, part);
+            let build =
+                |r, s: &mut Schedule| rdma::bcast(s, reach(r, size), root as u32, part, BLOCK);
             let bcast = cost(size, &build, 32);
             assert_eq!(bcast.time, rounds);
             assert_eq!(bcast.puts.iter().sum::<u64>(), size as u64 - 1);
@@ -222,7 +230,7 @@ fn nobody_writes_to_others_than_it_says() {
                 let mut schedule = Schedule::new();
                 let reach = reach(rank, size);
                 let op = operation(true);
-                for how in [RdmaBcast::Binomial, RdmaBcast::Chain] {
+                for how in [RdmaBcast::Binomial { block: BLOCK }, RdmaBcast::Chain] {
                     rdma::bcast_by(&mut schedule, reach, root, part, how);
                 }
                 for how in DEGREES

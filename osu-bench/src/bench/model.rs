@@ -43,8 +43,31 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
 /// Measurements of each cost.
 const ROUNDS: usize = 9;
 
-/// The median time in microseconds of `step`, which each rank runs `times` times per measurement.
+/// Returns how often to run `step` in a measurement: `times` times, or as often as fits into the option
+/// `--budget`.
+fn fitting(bench: &Bench<'_>, times: u32, mut step: impl FnMut() -> Result<()>) -> Result<u32> {
+    let Some(budget) = bench.options.budget else {
+        return Ok(times);
+    };
+    step()?;
+    bench.world.barrier()?;
+    let start = Instant::now();
+    step()?;
+    let one = bench
+        .world
+        .agree(start.elapsed().as_secs_f64(), Combine::Max)?;
+    let all = budget as f64 / 1e3 / ROUNDS as f64;
+    Ok(times.min((all / one.max(1e-9)) as u32).max(1))
+}
+
+/// The median time in microseconds of `step`, which each rank runs up to `times` times per measurement.
 fn measure(bench: &Bench<'_>, times: u32, mut step: impl FnMut() -> Result<()>) -> Result<f64> {
+    let times = fitting(bench, times, &mut step)?;
+    timed(bench, times, step)
+}
+
+/// The median time in microseconds of `step`, which each rank runs `times` times per measurement.
+fn timed(bench: &Bench<'_>, times: u32, mut step: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut results = Vec::new();
     for _ in 0..=ROUNDS {
         bench.world.barrier()?;
@@ -155,12 +178,13 @@ fn bytes(data: &mut [i64]) -> &mut [u8] {
 fn injection(bench: &Bench<'_>) -> Result<()> {
     const PUTS: u32 = 1000;
     let world = bench.world;
+    let rounds = bench.options.budget.map_or(ROUNDS, |_| 1);
     let window = Window::make(world, LARGEST, bench.options.windows, Epochs::Flush, &[])?;
     let data = vec![1_u8; LARGEST];
     let mut found = Vec::new();
     for size in [8, 512, 4096] {
         let mut times = Vec::new();
-        for _ in 0..=ROUNDS {
+        for _ in 0..=rounds {
             world.barrier()?;
             if world.rank != 0 {
                 continue;
@@ -226,9 +250,10 @@ fn parts<const N: usize>(
     times: u32,
     mut step: impl FnMut(usize) -> Result<()>,
 ) -> Result<[f64; N]> {
-    let all = measure(bench, times, || (0..N).try_for_each(&mut step))?;
+    let times = fitting(bench, times, || (0..N).try_for_each(&mut step))?;
+    let all = timed(bench, times, || (0..N).try_for_each(&mut step))?;
     let mut apart = [Duration::ZERO; N];
-    measure(bench, times, || {
+    timed(bench, times, || {
         for (number, time) in apart.iter_mut().enumerate() {
             let start = Instant::now();
             step(number)?;

@@ -14,6 +14,9 @@ use crate::options::{Defaults, Options};
 /// Measurements of each algorithm, of which the median counts.
 const TURNS: usize = 9;
 
+/// Bytes of a block of broadcasts: those of figures 5.11 and 5.12 of Gupta's thesis.
+const BLOCKS: [usize; 4] = [1025, 2049, 3073, 4097];
+
 /// Degrees of trees.
 const DEGREES: [usize; 4] = [1, 3, 7, 15];
 
@@ -55,6 +58,9 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
     barrier(&bench)?;
     for &size in &sizes {
         bcast(&bench, size)?;
+    }
+    if options.blocks {
+        return Ok(true);
     }
     for &size in &sizes {
         allreduce(&bench, size)?;
@@ -129,9 +135,13 @@ fn bcast(bench: &Bench<'_>, size: usize) -> Result<()> {
         rank if rank == last => world.recv(&mut [], ROOT, TAG).and_then(|()| answer()),
         _ => Ok(()),
     };
-    let mut worlds = Vec::new();
-    for choice in ["rdma=off", "bcast=rdma-binomial"] {
-        worlds.push(choosing(world, choice)?);
+    let blocks: &[usize] = if bench.options.blocks { &BLOCKS } else { &[] };
+    let mut worlds = vec![
+        choosing(world, "rdma=off")?,
+        choosing(world, "bcast=rdma-binomial")?,
+    ];
+    for block in blocks {
+        worlds.push(choosing(world, &format!("bcast=rdma-binomial:{block}"))?);
     }
     let mut steps: Vec<Step<'_>> = vec![Box::new(round)];
     for one in &worlds {
@@ -140,10 +150,18 @@ fn bcast(bench: &Bench<'_>, size: usize) -> Result<()> {
     }
     let times = turns(bench, size, &mut steps)?;
     drop(steps);
-    let [messages, writes] = [times[1], times[2]].map(|time| time - times[0] / 2.0);
+    let net: Vec<f64> = times[1..]
+        .iter()
+        .map(|time| time - times[0] / 2.0)
+        .collect();
+    let each = blocks.iter().zip(&net[2..]);
+    let each = each.map(|(block, time)| format!(", blocks of {block} B {time:.2}"));
     bench.say(&format!(
-        "bcast {size} B: messages {messages:.2}, writes {writes:.2}, ratio {:.2}",
-        writes / messages
+        "bcast {size} B: messages {:.2}, writes {:.2}, ratio {:.2}{}",
+        net[0],
+        net[1],
+        net[1] / net[0],
+        each.collect::<String>()
     ));
     worlds.into_iter().try_for_each(World::free)
 }

@@ -5,7 +5,7 @@ mod page;
 mod summary;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,10 @@ pub struct ExperimentOptions {
     /// The launcher; otherwise chosen as by compare.
     #[arg(long, value_name = "PATH")]
     launcher: Option<PathBuf>,
+    /// A command, such as 'cargo xtask rdma-vm --', that runs another one on a machine with RDMA
+    /// devices: runs all commands there that need one and find none here.
+    #[arg(long, value_name = "COMMAND")]
+    vm: Option<String>,
     /// Time limit of a command.
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -77,7 +81,14 @@ pub struct Run {
 }
 
 /// The examples in C that commands name, with their sources.
-const EXAMPLES: [(&str, &str); 3] = [
+const EXAMPLES: [(&str, &str); 7] = [
+    (
+        "verbs_objects",
+        include_str!("../../../examples/verbs_objects.c"),
+    ),
+    ("rma_sparse", include_str!("../../../examples/rma_sparse.c")),
+    ("rma_halo", include_str!("../../../examples/rma_halo.c")),
+    ("rma_kmers", include_str!("../../../examples/rma_kmers.c")),
     ("rma_fft", include_str!("../../../examples/rma_fft.c")),
     ("rma_hash", include_str!("../../../examples/rma_hash.c")),
     (
@@ -97,6 +108,9 @@ pub enum Need {
     Root,
 }
 
+/// The name of [`Need::Rdma`].
+const RDMA_DEVICE: &str = "an RDMA device";
+
 impl Need {
     /// Returns the need's name if the machine, or the library in `dir`, lacks it.
     fn lacking(self, dir: &Path) -> Option<&'static str> {
@@ -104,7 +118,7 @@ impl Need {
             Need::Rdma => {
                 let devices = fs::read_dir("/sys/class/infiniband");
                 let is_there = devices.is_ok_and(|mut all| all.next().is_some());
-                (is_there, "an RDMA device")
+                (is_there, RDMA_DEVICE)
             }
             Need::Breakdown => {
                 let library = fs::read(dir.join("libmpi.so.12")).unwrap_or_default();
@@ -159,6 +173,7 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     let dir = options.lib.clone().map_or_else(find::folder, Ok)?;
     let library = Library::open(&dir, options.launcher.as_deref(), false, &[])?;
     let machine = format!("{}, {}", compare::description(), library.version);
+    let virtual_machine = format!("the virtual machine with Soft-RoCE (`--vm`) on: {machine}");
     let pictures = tempfile::tempdir()?;
     let folder = options.output.as_deref().unwrap_or(pictures.path());
     fs::create_dir_all(folder)?;
@@ -167,15 +182,26 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     let mut progress = Progress::new(chosen.iter().map(|one| one.runs.len()).sum());
     let mut failures = Vec::new();
     let mut outputs = HashMap::new();
+    let runs = chosen.iter().flat_map(|one| one.runs);
+    let elsewhere = runs.filter(|run| run.lacking(&dir) == [RDMA_DEVICE]);
+    let elsewhere: BTreeSet<&'static str> = elsewhere.map(|run| run.command).collect();
+    if let Some(vm) = options.vm.as_deref().filter(|_| !elsewhere.is_empty()) {
+        progress.step(vm.to_owned());
+        run_elsewhere(vm, &elsewhere, &library, folder, options, &mut outputs)?;
+    }
+    let found: Vec<&str> = outputs.keys().copied().collect();
     for one in &chosen {
         let mut values = Values::new(one.runs.len());
         for (number, run) in one.runs.iter().enumerate() {
             progress.step(format!("{}: {}", one.name, run.command));
-            let lacking = run.lacking(&dir);
+            let (lacking, machine) = match found.contains(&run.command) {
+                true => (Vec::new(), &virtual_machine),
+                false => (run.lacking(&dir), &machine),
+            };
             let line = match lacking.as_slice() {
                 [] => match value(run, &library, folder, options, &mut outputs) {
                     Ok(value) => {
-                        values.set(number, &value);
+                        values.set(number, &value, page.machine(machine));
                         value
                     }
                     Err(error) => {
@@ -183,11 +209,15 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
                         format!("failed: {error}")
                     }
                 },
+                [RDMA_DEVICE] if options.vm.is_some() => {
+                    failures.push(one.name);
+                    "failed on the machine of --vm".to_owned()
+                }
                 lacking => format!("left out, needs {}", lacking.join(" and ")),
             };
             output::say(&format!("{:<8} {}\n         {line}", one.name, run.command));
         }
-        page.set(one.name, values, &machine);
+        page.set(one.name, values);
     }
     if let Some(file) = &options.page {
         page.write(file)?;
@@ -228,16 +258,53 @@ fn value(
     found.ok_or_else(|| Error::new(format!("the output lacks the value: {}", text.trim())))
 }
 
-/// Runs a command and returns its output.
-fn output_of(
-    run: &Run,
+/// Runs commands by one call of `vm`, and adds the outputs of those that succeed.
+fn run_elsewhere(
+    vm: &str,
+    commands: &BTreeSet<&'static str>,
     library: &Library,
     folder: &Path,
     options: &ExperimentOptions,
-) -> Result<String> {
+    outputs: &mut HashMap<&'static str, String>,
+) -> Result<()> {
+    let mut script = OsString::new();
+    for command in commands {
+        script.push("printf '\\036'; timeout ");
+        script.push(options.timeout.to_string());
+        for word in words(command, library, folder)? {
+            script.push(" '");
+            script.push(word);
+            script.push("'");
+        }
+        script.push(" 2>&1 && printf '\\037'\n");
+    }
+    let mut all = vm.split_whitespace();
+    let mut command = Command::new(all.next().unwrap_or_default());
+    command
+        .args(all)
+        .args(["sh", "-c"])
+        .arg(script)
+        .envs(library.env.iter().map(|(name, value)| (name, value)));
+    let limit = Duration::from_secs(options.timeout * (1 + commands.len() as u64));
+    let ended = process::run(&mut command, limit)?;
+    let text = &ended.stdout;
+    for (command, text) in commands.iter().zip(text.split('\x1e').skip(1)) {
+        match text.trim_end().strip_suffix('\x1f') {
+            Some(text) => drop(outputs.insert(command, text.to_owned())),
+            None => output::complain(&format!("{vm}: {command} failed: {}", text.trim())),
+        }
+    }
+    match outputs.is_empty() {
+        true => Err(Error::new(format!("{vm}: {:?}", ended.failure))),
+        false => Ok(()),
+    }
+}
+
+/// Returns the words of a command, with the paths of programs.
+fn words(command: &str, library: &Library, folder: &Path) -> Result<Vec<OsString>> {
     let this = this_program()?;
     let mut words = Vec::new();
-    for word in run.command.split(' ') {
+    for word in command.split(' ') {
         words.push(match word {
             "osu-bench" => this.clone().into_os_string(),
             "mpiexec" => library.launcher.clone().into_os_string(),
@@ -247,7 +314,17 @@ fn output_of(
             },
         });
     }
-    let mut words = words.into_iter();
+    Ok(words)
+}
+
+/// Runs a command and returns its output.
+fn output_of(
+    run: &Run,
+    library: &Library,
+    folder: &Path,
+    options: &ExperimentOptions,
+) -> Result<String> {
+    let mut words = words(run.command, library, folder)?.into_iter();
     let program = words
         .next()
         .ok_or_else(|| Error::new("internal error: an empty command"))?;
@@ -274,7 +351,11 @@ mod tests {
             for run in one.runs {
                 let words: Vec<&str> = run.command.split(' ').collect();
                 let is_example = |word: &&str| EXAMPLES.iter().any(|one| one.0 == *word);
-                if words[0] == "mpiexec" && words.iter().any(is_example) {
+                if words
+                    .iter()
+                    .take_while(|word| **word != "osu-bench")
+                    .any(is_example)
+                {
                     continue;
                 }
                 let start = words.iter().position(|word| *word == "osu-bench");

@@ -27,9 +27,9 @@ impl Values {
         Self(vec![None; count])
     }
 
-    /// Sets the value of a command.
-    pub fn set(&mut self, number: usize, value: &str) {
-        self.0[number] = Some(value.to_owned());
+    /// Sets the value of a command, measured on the machine with a number.
+    pub fn set(&mut self, command: usize, value: &str, machine: usize) {
+        self.0[command] = Some(format!("{value} ({machine})"));
     }
 
     fn parse(cell: &str) -> Self {
@@ -107,26 +107,25 @@ impl Page {
         Ok(page)
     }
 
-    /// Takes over what was measured of an experiment on `machine`; values of commands that were left
-    /// out stay.
-    pub fn set(&mut self, name: &str, measured: Values, machine: &str) {
-        let known = self.machines.iter().position(|one| one == machine);
-        let number = known.unwrap_or(self.machines.len());
-        let kept = self.values.remove(name);
-        let mut merged = Values::new(measured.0.len());
-        for (place, new) in measured.0.into_iter().enumerate() {
-            if new.is_some() && known.is_none() && number == self.machines.len() {
-                self.machines.push(machine.to_owned());
-            }
-            let old = || {
-                kept.as_ref()
-                    .and_then(|kept| kept.0.get(place).cloned().flatten())
-            };
-            merged.0[place] = new
-                .map(|value| format!("{value} ({})", number + 1))
-                .or_else(old);
-        }
-        self.values.insert(name.to_owned(), merged);
+    /// Returns the number of a machine.
+    pub fn machine(&mut self, description: &str) -> usize {
+        let known = self.machines.iter().position(|one| one == description);
+        1 + known.unwrap_or_else(|| {
+            self.machines.push(description.to_owned());
+            self.machines.len() - 1
+        })
+    }
+
+    /// Takes over what was measured of an experiment; values of commands that were left out stay.
+    pub fn set(&mut self, name: &str, measured: Values) {
+        let kept = self.values.remove(name).unwrap_or_else(|| Values::new(0));
+        let mut kept = kept.0.into_iter();
+        let merged = measured.0.into_iter().map(|new| {
+            let old = kept.next().flatten();
+            new.or(old)
+        });
+        self.values
+            .insert(name.to_owned(), Values(merged.collect()));
     }
 
     /// Returns the page's text.
@@ -200,14 +199,14 @@ mod tests {
         let mut page = Page::parse(&text).unwrap();
         let one = EXPERIMENTS.iter().find(|one| one.runs.len() == 1).unwrap();
         let mut values = Values::new(1);
-        values.set(0, "0.5 us");
-        page.set(one.name, values, "a machine, 2 cores");
+        values.set(0, "0.5 us", page.machine("a machine, 2 cores"));
+        page.set(one.name, values);
         let again = Page::parse(&page.text()).unwrap();
         assert!(again.text().starts_with("# Prose\n") && again.text().ends_with("\nMore.\n"));
         assert!(again.text().contains("| 0.5 us (1) |"), "{}", again.text());
         assert!(again.text().contains("1. a machine, 2 cores\n"));
         let mut later = Page::parse(&again.text()).unwrap();
-        later.set(one.name, Values::new(1), "another machine");
+        later.set(one.name, Values::new(1));
         assert_eq!(later.text(), again.text());
     }
 }

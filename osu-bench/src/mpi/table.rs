@@ -120,6 +120,9 @@ table! {
     request_free: "MPI_Request_free"(Requests);
     barrier: "MPI_Barrier"(Int);
     allreduce: "MPI_Allreduce"(Data, Buf, Int, Int, Int, Int);
+    alltoall: "MPI_Alltoall"(Data, Int, Int, Buf, Int, Int, Int);
+    alltoallv: "MPI_Alltoallv"(
+        Data, *const Int, *const Int, Int, Buf, *const Int, *const Int, Int, Int);
     reduce: "MPI_Reduce"(Data, Buf, Int, Int, Int, Int, Int);
     win_allocate: "MPI_Win_allocate"(isize, Int, Int, Int, Buf, Ints);
     win_create: "MPI_Win_create"(Buf, isize, Int, Int, Int, Ints);

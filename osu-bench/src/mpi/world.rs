@@ -462,6 +462,45 @@ impl World {
         unsafe { call!(self.table, allreduce(from, to, n, INT64, SUM, comm)) }
     }
 
+    /// Sends a part of bytes to each rank, and returns all that came: `MPI_Alltoall` of the lengths,
+    /// `MPI_Alltoallv`.
+    pub fn exchange(&self, parts: &[Vec<u8>]) -> Result<Vec<u8>> {
+        let lengths = parts.iter().map(|part| count(part.len()));
+        let lengths = lengths.collect::<Result<Vec<c_int>>>()?;
+        let mut coming = vec![0; lengths.len()];
+        let (comm, from, to) = (self.communicator, &lengths, &mut coming);
+        // SAFETY: one int of each rank is read and written.
+        unsafe {
+            let (from, to) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
+            call!(self.table, alltoall(from, 4, BYTE, to, 4, BYTE, comm))
+        }?;
+        let places = |lengths: &[c_int]| -> Vec<c_int> {
+            let mut next = 0;
+            lengths.iter().map(|n| (next, next += n).0).collect()
+        };
+        let data = parts.concat();
+        let mut came = vec![0; coming.iter().map(|n| *n as usize).sum()];
+        let (here, there) = (places(&lengths), places(&coming));
+        // SAFETY: the parts lie one after the other in live buffers of the sums of their lengths.
+        unsafe {
+            call!(
+                self.table,
+                alltoallv(
+                    data.as_ptr().cast(),
+                    lengths.as_ptr(),
+                    here.as_ptr(),
+                    BYTE,
+                    came.as_mut_ptr().cast(),
+                    coming.as_ptr(),
+                    there.as_ptr(),
+                    BYTE,
+                    comm
+                )
+            )
+        }?;
+        Ok(came)
+    }
+
     /// `MPI_Waitall`.
     #[inline]
     pub fn waitall(&self, requests: &mut [Request]) -> Result<()> {

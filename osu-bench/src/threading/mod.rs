@@ -153,7 +153,7 @@ impl Study {
                 Streams,
             ],
             Study::Stencil if options.three => &[
-                Processes, EachOnN, Ideal, IdealOn2, OneOnN, Endpoints, Threadcomm, Streams,
+                Processes, OneOn1, EachOnN, Ideal, IdealOn2, OneOnN, Endpoints, Threadcomm, Streams,
             ],
             Study::Stencil => &[
                 Processes, EachOnN, OddEven, Ideal, IdealOn2, OneOnN, Endpoints, Threadcomm,
@@ -187,6 +187,12 @@ impl Study {
                     curve("no-vci-progress", EachOnN, &[("WEFT_PROGRESS_ROUND", "1")]),
                     curve("no-vci-requests", EachOnN, &[("WEFT_REQUEST_CACHE", "0")]),
                     curve("one-vci", EachOn1, &[]),
+                    curve(
+                        "one-vci-global",
+                        EachOn1,
+                        &[("WEFT_CRITICAL_SECTION", "global")],
+                    ),
+                    curve("processes", Processes, &[]),
                 ];
             }
         };

@@ -105,6 +105,23 @@ fn osu_bench_measures_the_library_beside_it() {
         assert!(first.contains("Weft") && first.contains(&named), "{text}");
     }
 
+    // What a machine with RDMA devices prints is the value, but for commands that failed there.
+    if !Path::new("/sys/class/infiniband").exists() {
+        let machine = dir.0.join("machine");
+        std::fs::write(&machine, "printf '\\036barrier: 7 us\\037\\036failed'\n").expect("a file");
+        let vm = format!("sh {}", machine.display());
+        let names = ["G4.4", "G6.31", "--vm", &vm];
+        let (success, text) = attempt(osu_bench().arg("experiments").args(names));
+        assert!(!success && text.contains("barrier: 7 us"), "{text}");
+        assert!(text.contains("failed: G6.31, G4.4, G4.4"), "{text}");
+    }
+
+    // Compiles the examples, which check their results.
+    let text = run(osu_bench().args(["experiments", "F5", "D6.2", "D7.5"]));
+    for example in ["4 sites: puts", "k-mers in all: count", "gets "] {
+        assert!(text.contains(example), "{text}");
+    }
+
     // Threads of a process don't send to each other: half of the volume, and of the puts.
     for (name, part, volume) in [
         ("stencil", "# MPI bytes of a side in a round", 8192.0),
