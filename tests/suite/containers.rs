@@ -145,7 +145,7 @@ const TABLE: &[Row] = &[
         "cables",
         wall("unshare -n", SWITCH),
         wall("unshare -n", CABLE),
-        [Together, Apart],
+        [Together, Together],
     ),
     ranks(
         "shm",
