@@ -134,18 +134,18 @@ const TABLE: &[Row] = &[
     ranks(
         "nets-down",
         wall("unshare -n", ""),
-        [Refused(NO_INTERFACE); 2],
+        [Together, Refused(NO_INTERFACE)],
     ),
     ranks(
         "nets",
         wall("unshare -n", "ip link set lo up"),
-        [Refused(OTHER_NETWORK); 2],
+        [Together, Refused(OTHER_NETWORK)],
     ),
     (
         "cables",
         wall("unshare -n", SWITCH),
         wall("unshare -n", CABLE),
-        [Apart, Apart],
+        [Together, Together],
     ),
     ranks(
         "shm",

@@ -126,6 +126,10 @@ fn row(job: &str, line: &str) -> Option<[String; 4]> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let socket = *words.first()?;
     let local = words.get(4)?;
+    // Nobody can connect to a Unix socket without a name, such as that of a rank that starts.
+    if socket.starts_with("u_") && local.starts_with('*') {
+        return None;
+    }
     let address = local
         .rsplit_once(':')
         .map_or(*local, |(address, _)| address);

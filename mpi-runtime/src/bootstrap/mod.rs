@@ -32,7 +32,7 @@ use pmi::Client;
 
 use crate::bootstrap::hang_notice::HangNotices;
 use crate::bootstrap::netmods::{Choice, Place};
-use crate::bootstrap::node_table::{Lookup, Table};
+use crate::bootstrap::node_table::{Lookup, NodeSocket, Table};
 use crate::settings::{CostsSource, Info, Settings, find_costs};
 
 /// Counts the address records requested from the launcher.
@@ -91,20 +91,18 @@ impl AddressRecord {
 /// The round of the address exchange.
 ///
 /// A second round follows if ranks that the launcher reports on one node do not all share memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Round {
-    First,
-    /// Opens TCP beside shared memory.
-    Second,
+    /// Finds the ranks that share memory, with the launcher's socket if there is one.
+    First(Option<NodeSocket>),
+    /// Opens TCP beside shared memory. The table of the first round names the ranks that share memory.
+    Second(Option<Table>),
 }
 
-impl Round {
-    /// Returns the key under which a process publishes its record.
-    fn key(self, peer: Peer) -> String {
-        match self {
-            Round::First => format!("weft-{peer}"),
-            Round::Second => format!("weft-{peer}-tcp"),
-        }
+/// Returns the key under which a process publishes its record.
+fn record_key(is_second: bool, peer: Peer) -> String {
+    match is_second {
+        false => format!("weft-{peer}"),
+        true => format!("weft-{peer}-tcp"),
     }
 }
 
@@ -114,7 +112,8 @@ type NamedAddresses = Vec<(String, Vec<u8>)>;
 /// The address records of peers, fetched on first contact.
 struct AddressRecords {
     pmi: Arc<Client>,
-    round: Round,
+    /// Whether the records are those of the second round.
+    is_second: bool,
     node: u64,
     /// Whether the ranks of this node find out which of them can share memory.
     shares_memory: bool,
@@ -198,7 +197,7 @@ impl AddressRecords {
         REQUESTED.fetch_add(1, Ordering::Relaxed);
         let text = self
             .pmi
-            .get(peer, &self.round.key(peer))
+            .get(peer, &record_key(self.is_second, peer))
             .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
         Ok(text.as_deref().and_then(pmi::text::decode))
     }
@@ -289,19 +288,20 @@ impl Resolver for Addresses {
 /// Returns a number that identifies the node.
 ///
 /// Hashes the host name and the boot ID, and what separates processes of one kernel from each
-/// other's memory: the user, PID and user namespaces, and the network namespace, beyond which the
-/// table of the node's ranks is not found.
-fn node_id() -> u64 {
+/// other's memory: the user, PID and user namespaces, and the network namespace of the socket by
+/// which ranks find the node's table: the launcher's, or this process's own.
+fn node_id(launchers: Option<&NodeSocket>) -> u64 {
     let mut hasher = DefaultHasher::new();
     crate::bootstrap::host::name().hash(&mut hasher);
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
         .hash(&mut hasher);
-    for namespace in ["pid", "user", "net"] {
-        std::fs::read_link(format!("/proc/self/ns/{namespace}"))
-            .unwrap_or_default()
-            .hash(&mut hasher);
-    }
+    let own = |namespace: &str| {
+        let link = std::fs::read_link(format!("/proc/self/ns/{namespace}"));
+        link.unwrap_or_default()
+    };
+    let network = launchers.map_or_else(|| own("net"), |socket| (&socket.network).into());
+    [own("pid"), own("user"), network].hash(&mut hasher);
     rustix::process::geteuid().as_raw().hash(&mut hasher);
     hasher.finish()
 }
@@ -381,33 +381,40 @@ pub fn start(
     threaded: bool,
     version: &str,
 ) -> Result<Started, OpenError> {
-    match attempt(pmi, settings, threaded, version, Round::First)? {
-        Some(started) => Ok(started),
-        None => {
-            let started = attempt(pmi, settings, threaded, version, Round::Second)?;
-            started.ok_or_else(|| {
-                OpenError(
-                    "internal error: the second exchange of addresses asks for a third".into(),
-                )
-            })
+    let socket = std::env::var("WEFT_NODE_SOCKET").ok();
+    let socket = socket.and_then(|description| NodeSocket::take(&description));
+    let node = node_id(socket.as_ref());
+    let mut round = Round::First(socket);
+    loop {
+        match attempt(pmi, settings, threaded, version, node, round)? {
+            Attempt::Started(started) => return Ok(*started),
+            Attempt::LacksMemory(table) => round = Round::Second(table),
         }
     }
 }
 
-/// Makes the process with what `round` opens. Returns `None` if another round is needed.
+/// The result of a round.
+enum Attempt {
+    Started(Box<Started>),
+    /// Not all ranks share memory, and no other transport is open. Holds the table of those that do.
+    LacksMemory(Option<Table>),
+}
+
+/// Makes the process with what `round` opens.
 fn attempt(
     pmi: &Arc<Client>,
     settings: &Settings,
     threaded: bool,
     version: &str,
+    node: u64,
     round: Round,
-) -> Result<Option<Started>, OpenError> {
+) -> Result<Attempt, OpenError> {
     let (me, size) = (pmi.rank(), pmi.size() as usize);
-    let node = node_id();
+    let is_second = matches!(round, Round::Second(_));
     let here = ranks_here(pmi, settings);
     let records = Arc::new(AddressRecords {
         pmi: pmi.clone(),
-        round,
+        is_second,
         node,
         shares_memory: size > 1 && here != Some(1),
         known: Mutex::default(),
@@ -443,7 +450,7 @@ fn attempt(
     let wanted = match settings.netmod {
         Choice::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
         Choice::Auto if size == 1 => Err("the job has one process".to_string()),
-        Choice::Auto if round == Round::Second => Ok(()),
+        Choice::Auto if is_second => Ok(()),
         Choice::Auto if all_here => Err(format!(
             "the launcher said that all ranks share this node; set WEFT_NETMOD={}",
             netmods::names("or")
@@ -461,12 +468,12 @@ fn attempt(
         one_machine: size > 1
             && here == Some(size)
             && settings.netmod == Choice::Auto
-            && round == Round::First,
+            && !is_second,
         resolver: &|transport| resolver(transport),
     };
-    let choice = match round {
-        Round::First => settings.netmod,
-        Round::Second => Choice::Only("tcp"),
+    let choice = match is_second {
+        false => settings.netmod,
+        true => Choice::Only("tcp"),
     };
     match wanted.and_then(|()| netmods::open(&place, choice, &mut notes)) {
         Ok(transport) => transports.push(transport),
@@ -571,8 +578,8 @@ fn attempt(
             )),
     };
     // Whether all ranks rely on shared memory, without another transport.
-    let relies_on_memory = all_here && settings.netmod == Choice::Auto && round == Round::First;
-    let lacks_memory = Cell::new(false);
+    let relies_on_memory = all_here && settings.netmod == Choice::Auto && !is_second;
+    let lacking = Cell::new(None);
     let introduce = |transports: &[Arc<dyn Transport>]| {
         if size == 1 {
             return Ok(Scheduling::Together);
@@ -584,24 +591,29 @@ fn attempt(
         let record = AddressRecord { node, addresses };
         let bytes = record.to_bytes();
         let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
-        pmi.put(&round.key(me), &pmi::text::encode(&bytes))
+        pmi.put(&record_key(is_second, me), &pmi::text::encode(&bytes))
             .map_err(failed)?;
-        let (job, memory) = (round.key(0) + pmi.kvs_name(), &shmmod::SharedSegments);
-        let begun = records
-            .shares_memory
-            .then(|| node_table::begin(&job, node, (me, size), memory));
+        let memory = &shmmod::SharedSegments;
+        let (begun, known) = match round {
+            Round::First(socket) if records.shares_memory => {
+                let begun = node_table::begin(pmi.kvs_name(), node, (me, size), socket, memory);
+                (begun, None)
+            }
+            Round::First(_) => (None, None),
+            Round::Second(table) => (None, table),
+        };
         pmi.fence().map_err(failed)?;
-        let table = match begun.flatten() {
+        let table = match begun {
             Some(begun) => match begun.finish((me, size), memory) {
                 Err(error) if uses_memory => return Err(error),
                 table => table.ok().flatten(),
             },
-            None => None,
+            None => known,
         };
         let members = table.as_ref().map_or(1, Table::members);
         let missing = uses_memory && here.is_some_and(|here| members < here);
         if missing && relies_on_memory {
-            lacks_memory.set(true);
+            lacking.set(Some(table));
             return Err(OpenError("not all ranks share memory".into()));
         }
         let other = transports
@@ -638,8 +650,8 @@ fn attempt(
         })
     };
     let process = match Process::introduced(config, introduce) {
-        Err(_) if lacks_memory.get() => return Ok(None),
-        process => process?,
+        Ok(process) => process,
+        Err(error) => return lacking.take().map(Attempt::LacksMemory).ok_or(error),
     };
     if process.prefers_sleep() {
         notes.push(
@@ -670,13 +682,13 @@ fn attempt(
         }
         false => node,
     };
-    Ok(Some(Started {
+    Ok(Attempt::Started(Box::new(Started {
         process,
         node,
         neighbours: Neighbours(records),
         own_cores: cores.of_rank(here.unwrap_or(1)),
         notes,
-    }))
+    })))
 }
 
 /// Returns whether this rank is the first of its node in the launcher's mapping.

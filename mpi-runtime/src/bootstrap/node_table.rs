@@ -5,8 +5,12 @@
 //! anonymous shared memory. The other ranks, the members, connect, and open the table once all have
 //! published their records. Maker and member test whether each can open the other's memory (user
 //! namespaces, security modules and unreadable executables forbid it), and the maker marks the
-//! members in the table; a rank that is not a member is not reached by shared memory. Sockets with
-//! abstract names end with their process, so nothing is left behind.
+//! members in the table; a rank that is not a member is not reached by shared memory. Abstract names
+//! end with their sockets, so nothing is left behind.
+//!
+//! The kernel looks up an abstract name in the network namespace of the socket, not of the process.
+//! `mpiexec` therefore gives each rank a socket of its own namespace ([`NodeSocket`]), with which
+//! ranks find each other whatever networks they have.
 //!
 //! Processes of all users can connect to such a name, or bind it first. Both ends therefore ask the
 //! kernel for the other's user (`SO_PEERCRED`) and ignore a different one, no rank waits for space
@@ -23,15 +27,15 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::io::{Errno, FdFlags};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::bootstrap::scheduling;
 
@@ -61,6 +65,9 @@ const MEMBERS_LIMIT: Duration = Duration::from_secs(10);
 /// Limit on a member's wait for the maker, which may be waiting for other members.
 const MAKER_LIMIT: Duration = Duration::from_secs(30);
 
+/// Suffix of the job's name where ranks use sockets of the launcher.
+const LAUNCHERS: &str = " by mpiexec";
+
 /// A member's answer: whether it opened the table.
 const OPENED: u8 = 1;
 const REFUSED: u8 = 0;
@@ -68,7 +75,7 @@ const REFUSED: u8 = 0;
 /// The role of this rank in setting up the table, decided before the fence.
 pub enum Role {
     /// The rank that creates the table, with its socket and the table's memory.
-    Maker(UnixListener, Box<dyn SharedSegment>),
+    Maker(Listener, Box<dyn SharedSegment>),
     /// A rank that receives the table's key, with its connection to the maker.
     Member(UnixStream),
 }
@@ -126,21 +133,57 @@ fn socket_inode(process: &str, fd: u32) -> Option<u64> {
     link.strip_suffix(']')?.parse().ok()
 }
 
-fn address(job: &str, node: u64) -> Option<SocketAddr> {
-    let mut hasher = DefaultHasher::new();
-    (job, node).hash(&mut hasher);
-    SocketAddr::from_abstract_name(format!("weft-{:016x}", hasher.finish())).ok()
+/// The maker's socket. A program that started this rank, such as a shell, may have it open, too, so it
+/// is shut down when it is no longer used.
+pub struct Listener(UnixListener);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
+        // Resets the connections that wait in its queue.
+        if self.0.set_nonblocking(true).is_ok() {
+            while self.0.accept().is_ok() {}
+        }
+    }
 }
 
-/// Connects without waiting for space in the listener's queue.
-fn connect(name: &SocketAddr) -> rustix::io::Result<UnixStream> {
-    let name = name.as_abstract_name().unwrap_or_default();
-    let name = SocketAddrUnix::new_abstract_name(name)?;
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &name)?;
-    rustix::io::ioctl_fionbio(&socket, false)?;
-    Ok(UnixStream::from(socket))
+/// A socket without a name that the launcher has made for this rank.
+pub struct NodeSocket {
+    socket: OwnedFd,
+    /// The network namespace of the launcher, as `/proc/self/ns/net` shows it.
+    pub network: String,
+}
+
+impl NodeSocket {
+    /// Takes the socket that the launcher describes by its descriptor, its link in `/proc/self/fd` and
+    /// its network namespace. Returns `None` if that descriptor is another file, or an earlier program
+    /// of this rank has used the socket.
+    pub fn take(description: &str) -> Option<NodeSocket> {
+        let (fd, rest) = description.split_once(' ')?;
+        let (link, network) = rest.split_once(' ')?;
+        let fd: RawFd = fd.parse().ok()?;
+        if fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.to_str() != Some(link) {
+            return None;
+        }
+        // SAFETY: the descriptor is open, and is the socket that the launcher made for this library
+        // to use and close.
+        let socket = unsafe { UnixStream::from_raw_fd(fd) };
+        let is_unnamed = socket.local_addr().is_ok_and(|name| name.is_unnamed());
+        if !is_unnamed || socket.peer_addr().is_ok() {
+            return None;
+        }
+        rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC).ok()?;
+        Some(NodeSocket {
+            socket: socket.into(),
+            network: network.to_owned(),
+        })
+    }
+}
+
+fn address(job: &str, node: u64) -> Option<SocketAddrUnix> {
+    let mut hasher = DefaultHasher::new();
+    (job, node).hash(&mut hasher);
+    SocketAddrUnix::new_abstract_name(format!("weft-{:016x}", hasher.finish()).as_bytes()).ok()
 }
 
 /// Returns the bytes of a table for `size` processes: one slot and one membership mark each.
@@ -148,31 +191,49 @@ fn length(size: usize) -> Option<usize> {
     size.checked_mul(SLOT + 1)
 }
 
-/// Decides before the fence which rank makes the table, for a job of `size` processes.
+/// Decides before the fence which rank makes the table, for a job of `size` processes. Uses the
+/// launcher's socket, if there is one.
 pub fn begin(
     job: &str,
     node: u64,
     (me, size): (Peer, usize),
+    launchers: Option<NodeSocket>,
     memory: &dyn SharedMemory,
 ) -> Option<Role> {
-    let address = address(job, node)?;
+    // Where a shell started this rank, the name of a launcher's socket lasts as long as the shell, which
+    // may start another program.
+    let kind = launchers.as_ref().map_or("", |_| LAUNCHERS);
+    let address = address(&format!("{job}{kind}"), node)?;
+    let socket = match launchers {
+        Some(NodeSocket { socket, .. }) => socket,
+        None => {
+            let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+            rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None).ok()?
+        }
+    };
+    // A connection does not wait for space in the listener's queue.
+    rustix::io::ioctl_fionbio(&socket, true).ok()?;
     let until = Instant::now() + LOOKUP_LIMIT;
     loop {
-        match UnixListener::bind_addr(&address) {
-            Ok(listener) => {
-                rustix::net::listen(&listener, BACKLOG).ok()?;
+        match rustix::net::bind(&socket, &address) {
+            Ok(()) => {
+                rustix::net::listen(&socket, BACKLOG).ok()?;
+                let listener = Listener(socket.into());
                 let segment = memory.create(length(size)?).ok()?;
                 return Some(Role::Maker(listener, segment));
             }
-            Err(error) if error.kind() != ErrorKind::AddrInUse => return None,
-            Err(_) => {}
+            Err(Errno::ADDRINUSE) => {}
+            Err(_) => return None,
         }
-        match connect(&address) {
-            Ok(mut stream) if netmod_kit::is_own(&stream) => {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => {
+                let mut stream = UnixStream::from(socket);
+                let is_usable =
+                    stream.set_nonblocking(false).is_ok() && netmod_kit::is_own(&stream);
                 let hello = Hello::new(me, &stream).to_bytes();
-                return stream.write_all(&hello).ok().map(|()| Role::Member(stream));
+                let is_said = is_usable && stream.write_all(&hello).is_ok();
+                return is_said.then_some(Role::Member(stream));
             }
-            Ok(_) => return None,
             // The socket has a name, but does not listen yet, or others fill its queue.
             Err(_) if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
             Err(_) => return None,
@@ -194,7 +255,7 @@ impl Role {
     ) -> Result<Option<Table>, OpenError> {
         let mut stream = match self {
             Role::Maker(listener, segment) => {
-                return Ok(admit_members(&listener, segment, (me, size)));
+                return Ok(admit_members(&listener.0, segment, (me, size)));
             }
             Role::Member(stream) => stream,
         };
@@ -437,8 +498,15 @@ impl Drop for Slot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
+
+    fn name(job: &str, node: u64) -> SocketAddr {
+        let address = address(job, node).unwrap();
+        SocketAddr::from_abstract_name(address.abstract_name().unwrap()).unwrap()
+    }
 
     /// Returns the tables of `ranks` ranks of a node, made at the same time.
     fn tables(job: &str, node: u64, ranks: usize, size: usize) -> Vec<Table> {
@@ -449,7 +517,7 @@ mod tests {
                 move || {
                     let memory = &shmmod::SharedSegments;
                     fence.wait();
-                    let begun = begin(job, node, (me as Peer, size), memory).unwrap();
+                    let begun = begin(job, node, (me as Peer, size), None, memory).unwrap();
                     fence.wait();
                     let table = begun.finish((me as Peer, size), memory);
                     table.unwrap().unwrap()
@@ -492,17 +560,67 @@ mod tests {
         }
     }
 
+    /// Returns a socket with its description, as the launcher makes it.
+    fn launchers_socket() -> (OwnedFd, String) {
+        let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = rustix::net::socket(unix, stream, None).unwrap();
+        let fd = socket.as_raw_fd();
+        let link = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
+        (socket, format!("{fd} {} net:[7]", link.display()))
+    }
+
+    #[test]
+    fn only_the_unused_socket_of_the_launcher_is_taken() {
+        let (socket, description) = launchers_socket();
+        assert!(NodeSocket::take("").is_none() && NodeSocket::take("x y z").is_none());
+        let (other, another) = launchers_socket();
+        let (_, link) = another.split_once(' ').unwrap();
+        assert!(NodeSocket::take(&format!("{} {link}", socket.as_raw_fd())).is_none());
+        // The descriptor is now its taker's.
+        std::mem::forget(socket);
+        let taken = NodeSocket::take(&description).unwrap();
+        assert_eq!(taken.network, "net:[7]");
+        rustix::net::bind(&taken.socket, &address(&description, 1).unwrap()).unwrap();
+        std::mem::forget(taken.socket);
+        assert!(NodeSocket::take(&description).is_none());
+        drop(other);
+    }
+
+    #[test]
+    fn a_maker_that_gives_up_resets_its_members_though_its_socket_stays_open() {
+        let job = format!("test-{}-e", std::process::id());
+        let (socket, description) = launchers_socket();
+        let kept = socket.try_clone().unwrap();
+        let (other, another) = launchers_socket();
+        std::mem::forget((socket, other));
+        let sockets = [description, another].map(|text| NodeSocket::take(&text));
+        let memory = &shmmod::SharedSegments;
+        let [maker, member] = sockets;
+        let maker = begin(&job, 1, (0, 2), maker, memory).unwrap();
+        let member = begin(&job, 1, (1, 2), member, memory).unwrap();
+        drop(maker);
+        assert!(member.finish((1, 2), memory).unwrap().is_none());
+        let at = name(&format!("{job}{LAUNCHERS}"), 1);
+        assert!(UnixStream::connect_addr(&at).is_err());
+        // The next program of the rank uses sockets of its own.
+        assert!(matches!(
+            begin(&job, 1, (0, 2), None, memory),
+            Some(Role::Maker(..))
+        ));
+        drop(kept);
+    }
+
     #[test]
     fn no_table_if_a_member_cannot_open_it() {
         let job = format!("test-{}-d", std::process::id());
         let memory = &shmmod::SharedSegments;
-        let maker = begin(&job, 1, (0, 3), memory).unwrap();
-        let member = begin(&job, 1, (1, 3), memory).unwrap();
-        let Role::Member(mut refuser) = begin(&job, 1, (2, 3), memory).unwrap() else {
+        let maker = begin(&job, 1, (0, 3), None, memory).unwrap();
+        let member = begin(&job, 1, (1, 3), None, memory).unwrap();
+        let Role::Member(mut refuser) = begin(&job, 1, (2, 3), None, memory).unwrap() else {
             panic!("a second maker");
         };
         // A process that connects without a hello is not a member, and is not waited for.
-        let _other = UnixStream::connect_addr(&address(&job, 1).unwrap()).unwrap();
+        let _other = UnixStream::connect_addr(&name(&job, 1)).unwrap();
         thread::scope(|scope| {
             let member = scope.spawn(|| member.finish((1, 3), memory).unwrap().is_none());
             scope.spawn(move || refuser.write_all(&[REFUSED]).unwrap());
@@ -553,7 +671,7 @@ mod tests {
             return;
         }
         let job = format!("test-{}-flood", std::process::id());
-        let at = address(&job, 1).unwrap();
+        let at = name(&job, 1);
         // Two processes that connect as fast as they can and hold as many connections as allowed.
         let others: Vec<OtherUser> = (0..2)
             .map(|_| {
@@ -572,7 +690,7 @@ mod tests {
                     let (fence, job) = (&fence, &job);
                     scope.spawn(move || {
                         fence.wait();
-                        let begun = begin(job, 1, (rank, 8), &shmmod::SharedSegments);
+                        let begun = begin(job, 1, (rank, 8), None, &shmmod::SharedSegments);
                         fence.wait();
                         if let Some(begun) = begun {
                             let _ = begun.finish((rank, 8), &shmmod::SharedSegments);
@@ -596,7 +714,7 @@ mod tests {
             return;
         }
         let job = format!("test-{}-squat", std::process::id());
-        let at = address(&job, 1).unwrap();
+        let at = name(&job, 1);
         let mut listener = None;
         let other = OtherUser::new(|| {
             let listener = listener.get_or_insert_with(|| UnixListener::bind_addr(&at).unwrap());
@@ -610,7 +728,7 @@ mod tests {
             thread::yield_now();
         }
         let start = Instant::now();
-        assert!(begin(&job, 1, (0, 8), &shmmod::SharedSegments).is_none());
+        assert!(begin(&job, 1, (0, 8), None, &shmmod::SharedSegments).is_none());
         assert!(start.elapsed() < Duration::from_millis(500));
         drop(other);
     }

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use pmi::server::{Action, Stage};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Rlimit;
 
 use super::Agent;
@@ -148,6 +149,7 @@ impl Agent {
     ) -> io::Result<Rank> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        let node = node_socket();
         let is_fed = common.input.contains(&spec.rank);
         let inherits = common.inherits_input == Some(spec.rank);
         let stdin = match (inherits, is_fed) {
@@ -169,8 +171,13 @@ impl Agent {
         if let Some(dir) = &section.wdir {
             command.current_dir(dir).env("PWD", dir);
         }
+        let mut inherit = vec![theirs.as_raw_fd()];
+        if let Some((socket, description)) = &node {
+            command.env("WEFT_NODE_SOCKET", description);
+            inherit.push(socket.as_raw_fd());
+        }
         let setup = Setup {
-            inherit: vec![theirs.as_raw_fd()],
+            inherit,
             cpus: spec.share.cpus,
             memory: spec.share.memory,
             files: spec.limit,
@@ -459,6 +466,20 @@ fn variables(
         // A rank's own affinity doesn't show whether other ranks share its cores.
         ("WEFT_LOCAL_CORES", text(spec.share.cores)),
     ]
+}
+
+/// Makes the socket with which a rank finds the others of this host, also from another network
+/// namespace. Returns it with its description: descriptor, link and network namespace.
+fn node_socket() -> Option<(OwnedFd, String)> {
+    let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None).ok()?;
+    let link = |name: &str| {
+        let link = std::fs::read_link(format!("/proc/self/{name}")).ok()?;
+        link.into_os_string().into_string().ok()
+    };
+    let fd = socket.as_raw_fd();
+    let description = format!("{fd} {} {}", link(&format!("fd/{fd}"))?, link("ns/net")?);
+    Some((socket, description))
 }
 
 fn section(part: &Part) -> Section {
