@@ -495,9 +495,6 @@ fn attempt(
     if settings.info == Info::All {
         netmods::try_others(&place, &transports, &mut notes);
     }
-    if settings.info != Info::None {
-        notes.push(format!("within the node: {}", netmod_kit::Machine::get()));
-    }
     let used = transports.iter().flat_map(|transport| {
         let considered = transport.considered().into_iter();
         let considered = considered.map(|other| format!("  not chosen: {other}"));
@@ -653,6 +650,9 @@ fn attempt(
         Ok(process) => process,
         Err(error) => return lacking.take().map(Attempt::LacksMemory).ok_or(error),
     };
+    if settings.info != Info::None {
+        notes.push(format!("within the node: {}", netmod_kit::Machine::get()));
+    }
     if process.prefers_sleep() {
         notes.push(
             "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \

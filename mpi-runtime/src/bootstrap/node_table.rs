@@ -19,7 +19,7 @@
 //! ```text
 //! member                                maker
 //!   | -- connect, Hello ---------------> |       before the fence
-//!   | <------------- key of the table -- |       after it
+//!   | <- key of the table, Machine ----- |       after it
 //!   | -- OPENED or REFUSED ------------> |
 //!   | <-- number of members, or 0 ------ |
 //! ```
@@ -34,6 +34,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
+use netmod_kit::Machine;
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -220,6 +221,8 @@ pub fn begin(
                 rustix::net::listen(&socket, BACKLOG).ok()?;
                 let listener = Listener(socket.into());
                 let segment = memory.create(length(size)?).ok()?;
+                // Measures while other ranks start.
+                Machine::get();
                 return Some(Role::Maker(listener, segment));
             }
             Err(Errno::ADDRINUSE) => {}
@@ -270,8 +273,10 @@ impl Role {
         };
         let opened = (|| {
             stream.set_read_timeout(Some(MAKER_LIMIT))?;
-            let mut bytes = [0; 24];
+            let (mut bytes, mut costs) = ([0; 24], [0; Machine::SIZE]);
             stream.read_exact(&mut bytes)?;
+            stream.read_exact(&mut costs)?;
+            Machine::adopt(costs);
             let word = |i: usize| {
                 let bytes = bytes[8 * i..8 * i + 8].try_into();
                 bytes.map_or(0, u64::from_ne_bytes)
@@ -300,7 +305,8 @@ impl Role {
     }
 }
 
-/// Sends the table's key to all ranks that have connected, and marks them as members.
+/// Sends the table's key, and what copies cost on this node, to all ranks that have connected, and
+/// marks them as members.
 ///
 /// They connected before the fence, so the maker only waits for their answers. If a rank cannot
 /// open the table, or this process cannot open the rank's descriptors, there is no table.
@@ -317,7 +323,8 @@ fn admit_members(
     };
     let key = table.segment.key();
     let key = [key.address, key.words[0], key.words[1]];
-    let key = key.map(u64::to_ne_bytes).concat();
+    let mut key = key.map(u64::to_ne_bytes).concat();
+    key.extend(Machine::get().to_bytes());
     let mut is_complete = table.segment.reserve(size * SLOT, size).is_ok();
     listener.set_nonblocking(true).ok()?;
     let mut members = Vec::new();
