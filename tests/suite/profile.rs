@@ -72,6 +72,10 @@ fn cost() -> Result {
         let expected = if trace { "profiled " } else { "plain " };
         let case = Case {
             stdout: vec![expected.to_owned()],
+            stderr: match trace {
+                true => vec!["the timeline is in ".to_owned()],
+                false => Vec::new(),
+            },
             ..Case::default()
         };
         outcome.judge(&case, &room.leftovers())?;

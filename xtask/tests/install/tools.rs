@@ -107,11 +107,15 @@ fn osu_bench_measures_the_library_beside_it() {
 
     // What a machine with RDMA devices prints is the value, but for commands that failed there.
     if !Path::new("/sys/class/infiniband").exists() {
-        let machine = dir.0.join("machine");
+        // Words of the command end at spaces, which the folder's name has.
+        let machine = dir
+            .0
+            .with_file_name(format!("machine-{}", std::process::id()));
         std::fs::write(&machine, "printf '\\036barrier: 7 us\\037\\036failed'\n").expect("a file");
         let vm = format!("sh {}", machine.display());
         let names = ["G4.4", "G6.31", "--vm", &vm];
         let (success, text) = attempt(osu_bench().arg("experiments").args(names));
+        std::fs::remove_file(machine).expect("a file");
         assert!(!success && text.contains("barrier: 7 us"), "{text}");
         assert!(text.contains("failed: G6.31, G4.4, G4.4"), "{text}");
     }
