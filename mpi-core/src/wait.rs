@@ -17,12 +17,14 @@ use netmod::WakeUp;
 use smallvec::SmallVec;
 
 mod clock;
+mod counts;
 mod run_delay;
 mod wakeup;
 mod yields;
 
 pub use clock::Clock;
 pub(crate) use clock::Monotonic;
+pub use counts::{ThreadCounts, restart_skipping, skip_progress};
 pub(crate) use run_delay::is_core_contended;
 pub(crate) use wakeup::LocalWakeup;
 pub(crate) use yields::Yields;

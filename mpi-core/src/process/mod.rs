@@ -53,7 +53,7 @@ use crate::vci::loopback::Loopback;
 use crate::vci::pool::{MAX_VCIS, Users, VciSlots};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{SharedLock, Vci, VciGuard, VciSlot, VciState};
-use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy, Yields};
+use crate::wait::{Clock, LocalWakeup, Monotonic, ThreadCounts, WaitPolicy, Yields};
 
 /// Interval at which waiting threads check that peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -107,7 +107,7 @@ pub struct Process {
     /// The last sleep was very short, so that more messages are about to arrive.
     woken_early: AtomicBool,
     /// Counts of fruitless tests and probes, distributed over the threads.
-    fruitless_tests: Box<[CachePadded<AtomicU32>; 16]>,
+    fruitless_tests: Box<ThreadCounts>,
     /// Number of threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     /// Wakes the sleeping thread when another thread has made progress.
@@ -207,7 +207,7 @@ impl Process {
             crowded: AtomicBool::new(false),
             yields: Yields::default(),
             woken_early: AtomicBool::new(false),
-            fruitless_tests: Box::new(std::array::from_fn(|_| AtomicU32::new(1).into())),
+            fruitless_tests: Box::default(),
             waiters: CachePadded::new(AtomicU32::new(0)),
             wakeup,
             eager_limit: config.eager_limit,

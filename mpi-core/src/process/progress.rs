@@ -26,8 +26,20 @@ impl Process {
         Ok(any)
     }
 
+    /// Makes one round of progress on a VCI in a wait, which makes the rounds over all VCIs after
+    /// fruitless polls itself. Returns whether anything happened.
+    #[inline]
+    pub(super) fn poll_in_wait(&self, vci: VciId) -> Result<bool> {
+        let (any, all_due) = self.poll_one(vci)?;
+        if any && all_due && self.open.load(Ordering::Relaxed) > 1 {
+            self.poll_others(Some(vci))?;
+        }
+        Ok(any)
+    }
+
     /// Makes one round of progress on a VCI and on the sources. Returns whether anything happened,
-    /// and whether a round over all VCIs is due.
+    /// and whether a round over all VCIs is due: after many polls in which nothing happened, and
+    /// after many more in which something did, since a loop of short waits has no others.
     #[inline]
     pub(super) fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
         // Stores of other processes do not depend on messages, so that they are read first.
@@ -42,7 +54,10 @@ impl Process {
                     self.handle_news(state);
                     return Ok((true, false));
                 }
-                let all_due = !any && state.backoff.global_round_after_next(&self.wait);
+                let all_due = match any {
+                    true => state.count_fruitful(),
+                    false => state.backoff.global_round_after_next(&self.wait),
+                };
                 if !any {
                     state.vacate();
                 }
@@ -121,8 +136,8 @@ impl Process {
             let (one, due) = self.poll_one(*vci)?;
             (any, all_due) = (any | one, all_due | due);
         }
-        if all_due && !any && self.open.load(Ordering::Relaxed) > 1 {
-            any = self.poll_all()?;
+        if all_due && self.open.load(Ordering::Relaxed) > 1 {
+            any |= self.poll_all()?;
         }
         Ok(any)
     }

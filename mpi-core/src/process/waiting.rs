@@ -11,7 +11,7 @@ use netmod::breakdown::{Part, enter};
 use super::{Process, Vcis, loan};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Status};
-use crate::wait::{self, Backoff, Step, Waiting, WakeUpList};
+use crate::wait::{self, Backoff, Step, Waiting, WakeUpList, restart_skipping, skip_progress};
 
 impl Process {
     /// Waits for a request and frees it.
@@ -206,7 +206,7 @@ impl Process {
             if let Some(value) = done()? {
                 return Ok(value);
             }
-            if self.poll_one(vci)?.0 {
+            if self.poll_in_wait(vci)? {
                 backoff.reset();
                 continue;
             }
@@ -238,7 +238,7 @@ impl Process {
             false => Backoff::since(self.clock().now()),
         };
         loop {
-            if self.poll_one(vci)?.0 {
+            if self.poll_in_wait(vci)? {
                 backoff.reset();
             } else {
                 let nap = backoff.short_nap(&self.wait);
@@ -344,7 +344,7 @@ impl Process {
     /// for may need it. With more ranks than cores every test yields, otherwise one in 1024.
     pub fn yield_after_test(&self) {
         let every = if self.is_oversubscribed() { 1 } else { 1024 };
-        let tests = self.count_test();
+        let tests = self.fruitless_tests.count();
         if tests.is_multiple_of(every) {
             let naps = tests.is_multiple_of(wait::TESTS_PER_NAP)
                 && self.wait.yield_useless
@@ -373,18 +373,17 @@ impl Process {
         !contended && self.yields.yield_core(self.clock())
     }
 
-    /// Counts a fruitless test and returns the previous count. Threads hash to counters by their
-    /// stack; counts of threads that share one may get lost.
+    /// Makes progress on all VCIs in one of many calls that wait for nothing ([`skip_progress`]).
     #[inline]
-    fn count_test(&self) -> u32 {
-        let here = 0_u8;
-        // Stacks of threads are some MiB apart.
-        let place = (&raw const here).addr() >> 20;
-        let place = (place ^ place >> 4) % self.fruitless_tests.len();
-        let tests = &self.fruitless_tests[place];
-        let before = tests.load(Ordering::Relaxed);
-        tests.store(before.wrapping_add(1), Ordering::Relaxed);
-        before
+    pub fn poll_sometimes(&self) -> Result<()> {
+        if skip_progress() {
+            return Ok(());
+        }
+        restart_skipping();
+        match self.wait.global_every {
+            0 => Ok(()),
+            _ => self.poll_all().map(drop),
+        }
     }
 
     /// Backs off between two fruitless polls. Returns whether it is time to sleep.

@@ -129,6 +129,8 @@ pub(crate) struct VciState {
     own_due: bool,
     /// Counts fruitless polls, whoever made them.
     pub backoff: Backoff,
+    /// Counts polls in which something happened.
+    fruitful: u8,
 }
 
 impl VciState {
@@ -170,6 +172,7 @@ impl VciState {
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),
+            fruitful: 0,
         })
     }
 
@@ -277,6 +280,13 @@ impl VciState {
             any |= self.clear_outbox();
         }
         any
+    }
+
+    /// Counts a fruitful poll. Returns whether a round over all VCIs is due.
+    #[inline(always)]
+    pub fn count_fruitful(&mut self) -> bool {
+        self.fruitful = self.fruitful.wrapping_add(1);
+        self.fruitful == 0
     }
 
     /// Dispatches the outbox, with short cuts for a single receive from a pipeline or fetch.

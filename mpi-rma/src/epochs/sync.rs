@@ -437,7 +437,7 @@ impl Window {
     fn complete_on_node(&self, process: &Process, target: Option<u32>) -> Result<()> {
         let settled = self.settle(process, target, TargetProgress::Unknown);
         full_fence();
-        settled
+        settled.and(self.make_progress(process))
     }
 
     /// Flushes a target, but for the accesses that are noted and not sent yet.
@@ -564,7 +564,7 @@ impl Window {
     #[inline]
     pub(crate) fn make_progress(&self, process: &Process) -> Result<()> {
         match self.mode {
-            AccessMode::Mapped | AccessMode::Copied => Ok(()),
+            AccessMode::Mapped | AccessMode::Copied => process.poll_sometimes(),
             AccessMode::Network | AccessMode::Messages => process.poll(self.comm.vci()).map(drop),
         }
     }
@@ -591,8 +591,7 @@ impl Window {
     /// Synchronizes the private and the public copy of the window (`MPI_Win_sync`).
     pub fn sync(&self, process: &Process) -> Result<()> {
         full_fence();
-        process.poll(self.comm.vci())?;
-        Ok(())
+        self.make_progress(process)
     }
 
     /// Completes operations by the network at a target, or all, and waits for pending answers.

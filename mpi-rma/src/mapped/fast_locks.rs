@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::epochs::{EXCLUSIVE, SHARED};
 use crate::locks::control::{Control, full_fence};
 use crate::window::Window;
+use mpi_core::wait::skip_progress;
 use mpi_types::local::calls_never_overlap;
 
 impl Window {
@@ -44,6 +45,9 @@ impl Window {
             EXCLUSIVE => true,
             _ => return false,
         };
+        if !skip_progress() {
+            return false;
+        }
         note.store(0, Ordering::Relaxed);
         self.epochs.count_locks(-1);
         // On x86-64 the atomic that releases the lock is a full fence.

@@ -12,6 +12,7 @@ use crate::locks::control::full_fence;
 use crate::mapped::fast_targets::FastTarget;
 use crate::window::Window;
 use crate::window::apply::{Reduction, Word};
+use mpi_core::wait::skip_progress;
 use mpi_types::datatype::Datatype;
 use mpi_types::local::calls_never_overlap;
 use mpi_types::op::Op;
@@ -249,36 +250,32 @@ impl Window {
             || epochs.targets.get_fast(target as u32) & (SHARED | EXCLUSIVE) != 0
     }
 
+    /// Whether an access with a request, or a flush, ends at once, and without progress.
+    #[inline(always)]
+    pub fn ends_at_once(&self, target: i32) -> bool {
+        self.is_locked(target) && skip_progress()
+    }
+
     /// [`Window::flush_local`].
     #[inline(always)]
     pub fn fast_flush_local(&self, target: i32) -> bool {
-        let target = target as u32;
-        (target as usize) < self.fast.targets.len() && self.is_locked(target as i32)
+        (target as u32 as usize) < self.fast.targets.len() && self.ends_at_once(target)
     }
 
-    /// Carries out [`Window::sync`] without progress. Returns `false` at each 16th call, for the
-    /// slow path: a program that calls it in a loop must make progress.
+    /// [`Window::flush`].
     #[inline(always)]
-    pub fn fast_sync(&self) -> bool {
-        /// Calls between two that make progress.
-        const OFTEN: u32 = 16;
-        if self.fast.targets.is_empty() {
-            return false;
-        }
-        let calls = self.syncs.load(Ordering::Relaxed).wrapping_add(1);
-        self.syncs.store(calls, Ordering::Relaxed);
-        let fine = !calls.is_multiple_of(OFTEN);
+    pub fn fast_flush(&self, target: i32) -> bool {
+        let fine = self.fast_flush_local(target);
         if fine {
             full_fence();
         }
         fine
     }
 
-    /// [`Window::flush`].
+    /// [`Window::sync`].
     #[inline(always)]
-    pub fn fast_flush(&self, target: i32) -> bool {
-        let target = target as u32;
-        let fine = (target as usize) < self.fast.targets.len() && self.is_locked(target as i32);
+    pub fn fast_sync(&self) -> bool {
+        let fine = !self.fast.targets.is_empty() && skip_progress();
         if fine {
             full_fence();
         }

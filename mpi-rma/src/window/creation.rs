@@ -240,7 +240,6 @@ impl Window {
             hit_rate: HitRate::default(),
             outbox,
             fences: AtomicU32::new(0),
-            syncs: AtomicU32::new(0),
             raised_losses: AtomicU32::new(0),
             attached: Arc::default(),
             counters: Arc::default(),

@@ -113,8 +113,6 @@ pub struct Window {
     pub(crate) outbox: Option<Outbox>,
     /// Fences passed by this process, in modes where fences are words in memory.
     pub(crate) fences: AtomicU32,
-    /// Number of `MPI_Win_sync` calls.
-    pub(crate) syncs: AtomicU32,
     /// Number of known failures when this window last raised one, or last locked all targets.
     pub(crate) raised_losses: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
@@ -446,7 +444,6 @@ mod tests {
             hit_rate: HitRate::default(),
             outbox: None,
             fences: AtomicU32::new(0),
-            syncs: AtomicU32::new(0),
             attached: Arc::default(),
             counters: Arc::default(),
             name: Mutex::default(),

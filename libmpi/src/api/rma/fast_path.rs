@@ -115,7 +115,7 @@ pub(crate) unsafe fn win_rput_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    if request.is_null() || !window.is_locked(target_rank) {
+    if request.is_null() || !window.ends_at_once(target_rank) {
         return None;
     }
     let to = window.mapped_range(target_rank, target_disp as isize, len)?;
@@ -142,7 +142,7 @@ pub(crate) unsafe fn win_rget_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    if request.is_null() || !window.is_locked(target_rank) {
+    if request.is_null() || !window.ends_at_once(target_rank) {
         return None;
     }
     let from = window.mapped_range(target_rank, target_disp as isize, len)?;
@@ -307,7 +307,7 @@ pub(crate) unsafe fn win_rget_accumulate_fast(
     let target = (target_count, target_datatype);
     if !one(op, origin, (result_count, result_datatype), target)
         || request.is_null()
-        || !wins::find_early(win.0, win.1)?.is_locked(target_rank)
+        || !wins::find_early(win.0, win.1)?.ends_at_once(target_rank)
     {
         return None;
     }
