@@ -14,7 +14,7 @@ use mpi_types::local::calls_never_overlap;
 use crate::sync::{AtomicU32, Ordering};
 
 mod biased;
-mod fences;
+pub(crate) mod fences;
 
 pub(crate) use biased::{Acquired, BiasedLock, OwnersTurn};
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-/// Counts, distributed over the threads. Threads hash to counters by their stack; counts of threads that
+use crate::lock::fences::this_thread;
+
+/// Counts, distributed over the threads. Threads hash to counters by their address; counts of threads that
 /// share one may get lost.
 pub struct ThreadCounts([CachePadded<AtomicU32>; 16]);
 
@@ -31,9 +33,8 @@ impl ThreadCounts {
 
     #[inline(always)]
     fn own(&self) -> &AtomicU32 {
-        let here = 0_u8;
-        // Stacks of threads are some MiB apart.
-        let place = (&raw const here).addr() >> 20;
+        // Threads' blocks lie beside their stacks, which are some MiB apart.
+        let place = this_thread() >> 20;
         &self.0[(place ^ place >> 4) % self.0.len()]
     }
 }
