@@ -9,7 +9,7 @@
 
 use netmod::VciId;
 
-use super::vcis::{addresses, gather_all_bytes, next_address};
+use super::vcis::{addresses, exchange_addresses};
 use mpi_core::comm::automatic::MOST;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
@@ -114,14 +114,5 @@ fn open_on_all(process: &Process, comm: &Comm, vci: VciId) -> Result<bool> {
     let own = process
         .reserve_vci(vci)
         .then(|| addresses(process, comm, &[vci]));
-    let Some(all) = gather_all_bytes(process, comm, own.as_deref())? else {
-        return Ok(false);
-    };
-    for (rank, mut received) in all.iter().map(Vec::as_slice).enumerate() {
-        let peer = comm.local().peer(rank as u32);
-        while let Some((vci, transport, address)) = next_address(&mut received) {
-            process.learn(peer, vci, transport, address);
-        }
-    }
-    Ok(true)
+    exchange_addresses(process, comm, own.as_deref())
 }

@@ -137,7 +137,22 @@ fn try_vcis(
     let unused = comm.keep_unused();
     let map = map.filter(|_| unused.is_some());
     let own = map.as_ref().map(|map| addresses(process, comm, map.vcis()));
-    let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
+    let known = exchange_addresses(process, comm, own.as_deref())?;
+    if let Some(map) = map.filter(|_| known) {
+        comm.use_vcis(Arc::new(map));
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Tells all members this process's addresses of VCIs, and learns theirs. Returns false, with no
+/// address learned, if a member has none.
+pub(crate) fn exchange_addresses(
+    process: &Process,
+    comm: &Comm,
+    own: Option<&[u8]>,
+) -> Result<bool> {
+    let Some(all) = gather_all_bytes(process, comm, own)? else {
         return Ok(false);
     };
     for (rank, mut received) in all.iter().map(Vec::as_slice).enumerate() {
@@ -146,7 +161,6 @@ fn try_vcis(
             process.learn(peer, vci, transport, address);
         }
     }
-    comm.use_vcis(Arc::new(map));
     Ok(true)
 }
 
