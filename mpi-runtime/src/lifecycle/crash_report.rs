@@ -22,8 +22,8 @@ const SIGNALS: [(c_int, &str); 4] = [
     (libc::SIGILL, "SIGILL"),
 ];
 
-/// Seconds for the report.
-const LIMIT: u32 = 5;
+/// Seconds for the report, also on a busy machine.
+const LIMIT: u32 = 10;
 /// Most lines of the stack that are printed; a frame has one or two.
 const LINES: usize = 24;
 

@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(300);
+/// Seconds that a command may take, multiplied by `WEFT_TEST_PATIENCE`.
+const LIMIT: f64 = 300.0;
 
 /// A program that needs no launcher and no `MPI_Init`.
 const PROGRAM: &str = "#include <mpi.h>\n\
@@ -76,14 +77,17 @@ fn attempt(command: &mut Command) -> (bool, String) {
         .spawn()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let start = Instant::now();
+    let factor = std::env::var("WEFT_TEST_PATIENCE").ok();
+    let factor = factor.and_then(|text| text.parse().ok()).unwrap_or(1.0);
+    let limit = Duration::from_secs_f64(LIMIT * factor);
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child") {
             break status;
         }
-        if start.elapsed() > LIMIT {
+        if start.elapsed() > limit {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{command:?} ran longer than {LIMIT:?}");
+            panic!("{command:?} ran longer than {limit:?}");
         }
         thread::sleep(Duration::from_millis(5));
     };
