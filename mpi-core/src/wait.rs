@@ -386,7 +386,7 @@ fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until);
         let nanos = until.tv_nsec + libc::c_long::from(nap.subsec_nanos());
-        until.tv_sec += nap.as_secs() as libc::time_t + nanos / 1_000_000_000;
+        until.tv_sec += nap.as_secs() as i64 + nanos / 1_000_000_000;
         until.tv_nsec = nanos % 1_000_000_000;
         let code = libc::syscall(
             libc::SYS_futex_waitv,
@@ -402,7 +402,7 @@ fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
 
 fn futex_wait(word: *const AtomicU32, nap: Duration) {
     let timeout = libc::timespec {
-        tv_sec: nap.as_secs() as libc::time_t,
+        tv_sec: nap.as_secs() as i64,
         tv_nsec: nap.subsec_nanos() as libc::c_long,
     };
     // SAFETY: the word outlives its transport ([`WakeUp::Futex`]); the kernel only reads the word

@@ -98,7 +98,7 @@ pub trait Storage: Send + Sync {
 const PREFIXES: &[(&str, bool)] = &[("nfs:", true), ("ufs:", false), ("posix:", false)];
 
 /// The `f_type` of NFS (`NFS_SUPER_MAGIC` of statfs(2)).
-const NFS_MAGIC: i64 = 0x6969;
+const NFS_MAGIC: u32 = 0x6969;
 
 /// Returns the driver for a name, and the path without prefix.
 pub(crate) fn choose(name: &Path) -> (Box<dyn Driver>, PathBuf) {
@@ -129,13 +129,14 @@ fn is_nfs(path: &Path) -> bool {
     magic.is_ok_and(|magic| magic == NFS_MAGIC)
 }
 
-fn magic(path: &Path) -> io::Result<i64> {
-    Ok(rustix::fs::statfs(path)?.f_type)
+fn magic(path: &Path) -> io::Result<u32> {
+    // C libraries differ in the type of the field, whose value has 32 bits.
+    Ok(rustix::fs::statfs(path)?.f_type as u32)
 }
 
 /// Returns the type of the file system of an open file.
-pub(crate) fn magic_of(file: &std::fs::File) -> io::Result<i64> {
-    Ok(rustix::fs::fstatfs(file)?.f_type)
+pub(crate) fn magic_of(file: &std::fs::File) -> io::Result<u32> {
+    Ok(rustix::fs::fstatfs(file)?.f_type as u32)
 }
 
 #[cfg(test)]

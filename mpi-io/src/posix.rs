@@ -35,7 +35,7 @@ pub(crate) struct PosixFile {
 pub(crate) const MOST_PIECES: usize = 1024;
 
 /// The `f_type` of file systems in memory (`TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2)).
-const IN_MEMORY: &[i64] = &[0x0102_1994, 0x8584_58f6];
+const IN_MEMORY: &[u32] = &[0x0102_1994, 0x8584_58f6];
 
 impl PosixFile {
     pub fn open(path: &Path, how: &How) -> io::Result<PosixFile> {
@@ -138,13 +138,14 @@ impl Storage for PosixFile {
             true => 0,
             false => libc::RWF_NOWAIT,
         };
-        // SAFETY: the caller guarantees a piece that is valid for the direction.
-        let moved = unsafe {
-            match direction {
-                Direction::Read => libc::preadv2(file, &raw const piece, 1, at, flags),
-                Direction::Write => libc::pwritev2(file, &raw const piece, 1, at, flags),
-            }
+        // musl has functions for these calls since 1.2.5 only.
+        let call = match direction {
+            Direction::Read => libc::SYS_preadv2,
+            Direction::Write => libc::SYS_pwritev2,
         };
+        let (file, count, high) = (libc::c_long::from(file), 1_usize, 0_usize);
+        // SAFETY: the caller guarantees a piece that is valid for the direction.
+        let moved = unsafe { libc::syscall(call, file, &raw const piece, count, at, high, flags) };
         usize::try_from(moved).is_ok_and(|moved| moved == piece.iov_len)
     }
 
@@ -237,5 +238,39 @@ impl PosixFile {
         // SAFETY: `lock` is a local variable.
         again(|| unsafe { libc::fcntl(file, libc::F_OFD_SETLKW, &raw const lock) as isize })
             .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_moves_without_blocking_on_a_file_system_in_memory() {
+        let name = format!("/dev/shm/weft-posix-{}", std::process::id());
+        let how = How {
+            read: true,
+            write: true,
+            create: true,
+            exclusive: true,
+            permissions: 0o600,
+        };
+        let file = PosixFile::open(Path::new(&name), &how).unwrap();
+        std::fs::remove_file(&name).unwrap();
+        let mut bytes = *b"written";
+        let piece = iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: the piece is `bytes`, which nothing else uses during the calls.
+        assert!(unsafe { file.try_move(piece, 3, Direction::Write) });
+        bytes.fill(0);
+        let piece = iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            ..piece
+        };
+        // SAFETY: the piece is `bytes`, which nothing else uses during the call.
+        assert!(unsafe { file.try_move(piece, 3, Direction::Read) });
+        assert_eq!((&bytes, file.size().unwrap()), (b"written", 10));
     }
 }

@@ -50,8 +50,8 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Looks up a function, of `version` if one is given, otherwise of the default version, which a
-    /// program that is linked today gets.
+    /// Looks up a function, of `version` if one is given and the C library is glibc, otherwise of the
+    /// default version, which a program that is linked today gets.
     ///
     /// # Errors
     /// The library has no such function.
@@ -69,8 +69,9 @@ impl<'a> Library<'a> {
         // SAFETY: the handle is never closed, and the names are C strings.
         let found = unsafe {
             match &version_name {
+                #[cfg(target_env = "gnu")]
                 Some(version) => libc::dlvsym(self.handle, c_name.as_ptr(), version.as_ptr()),
-                None => libc::dlsym(self.handle, c_name.as_ptr()),
+                _ => libc::dlsym(self.handle, c_name.as_ptr()),
             }
         };
         if found.is_null() {

@@ -113,7 +113,7 @@ enum Task {
         #[arg(long, default_value_t = 120)]
         seconds: u32,
     },
-    /// Runs programs or unit tests on an emulated processor of another kind.
+    /// Runs programs or unit tests on an emulated processor of another kind, or with musl.
     Emulate(emulate::Options),
     /// Runs the tests that need RDMA devices, in a virtual machine.
     RdmaTest {

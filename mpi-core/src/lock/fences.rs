@@ -105,8 +105,10 @@ mod kernel {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn thread_number() -> usize {
         #[repr(align(64))]
-        struct Own(u8);
-        thread_local!(static OWN: Own = const { Own(0) });
+        struct Own {
+            _byte: u8,
+        }
+        thread_local!(static OWN: Own = const { Own { _byte: 0 } });
         OWN.with(|own| std::ptr::from_ref(own) as usize)
     }
 

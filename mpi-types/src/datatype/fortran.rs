@@ -24,6 +24,9 @@ struct Real {
     complex: Predefined,
 }
 
+/// Whether C's `long double` and `REAL*16` are pairs of doubles.
+const TWO_DOUBLES: bool = cfg!(target_arch = "powerpc64");
+
 const REALS: [Real; 4] = [
     Real {
         precision: 6,
@@ -39,14 +42,14 @@ const REALS: [Real; 4] = [
     },
     // Fortran's list has no name for the x87 format; C's long double is that format on x86-64.
     Real {
-        precision: 18,
-        range: 4931,
+        precision: if TWO_DOUBLES { 31 } else { 18 },
+        range: if TWO_DOUBLES { 291 } else { 4931 },
         real: Predefined::LongDouble,
         complex: Predefined::CLongDoubleComplex,
     },
     Real {
-        precision: 33,
-        range: 4931,
+        precision: if TWO_DOUBLES { 31 } else { 33 },
+        range: if TWO_DOUBLES { 291 } else { 4931 },
         real: Predefined::Real16,
         complex: Predefined::Complex32,
     },

@@ -39,7 +39,7 @@ pub use contents::{
 pub use debugger::Specimen;
 pub use fortran::TypeClass;
 use layout::{Builder, Node};
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use predefined::BINARY128;
 pub(crate) use predefined::C_CHAR;
 pub use predefined::{Group, Predefined, Representation};

@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 
 use super::naive::{Map, Tree, decode, tree};
+use crate::Class;
 use crate::datatype::{Cursor, Datatype, Predefined, Representation};
 
 /// Larger type maps than that only cost time.
@@ -285,6 +286,13 @@ proptest! {
         let mut packed = vec![0xaa; size + 3];
         // SAFETY: the buffer covers the type map.
         let end = unsafe { t.pack_external(data.as_ptr().add(base), count, &mut packed, 3) };
+        let is_extended = |kind| matches!(kind, Representation::F80 | Representation::C80);
+        let has_extended = map.entries.iter().any(|&(kind, _)| is_extended(kind));
+        if cfg!(target_arch = "powerpc64") && has_extended && count > 0 {
+            // Pairs of doubles, which have no conversion.
+            prop_assert_eq!(end.unwrap_err().class(), Class::Conversion);
+            return Ok(());
+        }
         prop_assert_eq!(end.unwrap() as usize, size + 3);
         prop_assert_eq!(&packed[3..], &expected);
 
