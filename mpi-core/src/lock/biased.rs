@@ -80,6 +80,12 @@ impl Acquired {
     fn number(self) -> usize {
         usize::from(self.0.get()) - 1
     }
+
+    /// Returns whether it is a turn of the owner, which [`BiasedLock::owner_turns`] counts.
+    #[inline(always)]
+    pub fn is_owners(self) -> bool {
+        self.number() < OWNERS
+    }
 }
 
 /// A turn of the owner: the index of its counter.
@@ -113,6 +119,8 @@ pub(crate) struct BiasedLock {
     bias_turns: AtomicU32,
     /// Thread of each counter, or 0. Written under the word lock.
     owners: [AtomicUsize; OWNERS],
+    /// Ownerships so far, each of which moved a counter by 2. Written under the word lock.
+    ownerships: AtomicU32,
     leases: Leases,
     /// The owner's counter as a visiting thread last saw it, and the time of its last change in
     /// microseconds.
@@ -144,6 +152,7 @@ impl BiasedLock {
             run_length: AtomicU32::new(0),
             bias_turns: AtomicU32::new(if threaded { first_bias_turns() } else { NEVER }),
             owners: std::array::from_fn(|_| AtomicUsize::new(0)),
+            ownerships: AtomicU32::new(0),
             leases: Leases::new(),
             visited_turns: AtomicU32::new(0),
             visited_at: AtomicU32::new(0),
@@ -199,6 +208,14 @@ impl BiasedLock {
         let turns = own.load(Ordering::Relaxed);
         // Release: a revoking thread sees this thread's writes.
         own.store(turns.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Returns the turns that owners have taken, modulo 2^31. The caller holds the lock.
+    pub fn owner_turns(&self) -> u32 {
+        let moved = self.turns.iter();
+        let turns = moved.map(|own| own.load(Ordering::Relaxed) / 2);
+        let all = turns.fold(0, u32::wrapping_add);
+        all.wrapping_sub(self.ownerships.load(Ordering::Relaxed)) & (u32::MAX >> 1)
     }
 
     /// Begins a turn of the owner; `owner` is its word as just read, `number` the index in it.
@@ -347,6 +364,9 @@ impl BiasedLock {
                 own.load(Ordering::Relaxed).wrapping_add(2),
                 Ordering::Relaxed,
             );
+            let ownerships = self.ownerships.load(Ordering::Relaxed);
+            self.ownerships
+                .store(ownerships.wrapping_add(1), Ordering::Relaxed);
             let by_word = if acquired == Acquired::BECOMING_OWNER_BY_WORD {
                 BY_WORD
             } else {

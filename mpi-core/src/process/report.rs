@@ -91,7 +91,7 @@ impl Process {
 
     /// Returns the counters of an open VCI, unless a thread uses it exclusively.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        Some(self.vci(vci).ok()?.visit_blocking()?.counters())
+        self.vci(vci).ok()?.counters()
     }
 
     /// Number of messages sent eagerly from all VCIs over a transport, by its index in

@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 use super::VciState;
 use super::access::Lease;
 use crate::lock::{Acquired, BiasedLock};
+use crate::pt2pt::engine::Counters;
 use crate::pt2pt::request::Returned;
 
 /// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
@@ -92,7 +93,7 @@ impl Vci {
     #[inline(always)]
     pub fn lock(&self) -> VciGuard<'_> {
         let mut guard = self.lock_uncounted();
-        if guard.acquired.is_some() {
+        if guard.acquired.is_some_and(|acquired| !acquired.is_owners()) {
             guard.engine.counters.locked += 1;
         }
         guard
@@ -174,8 +175,9 @@ impl Vci {
     #[inline(always)]
     fn looked(&self, acquired: Option<Acquired>) -> Option<VciGuard<'_>> {
         // Dropping a guard unlocks, so none is made without the lock.
-        let mut guard = self.guard(Some(acquired?));
-        guard.engine.counters.locked += 1;
+        let acquired = acquired?;
+        let mut guard = self.guard(Some(acquired));
+        guard.engine.counters.locked += u64::from(!acquired.is_owners());
         Some(guard)
     }
 
@@ -203,13 +205,24 @@ impl Vci {
         if self.mode() == LockMode::Unlocked {
             return (!self.is_exclusive()).then(|| self.guard(None));
         }
-        let mut guard = self.guard(Some(take(self.raw())?));
+        let acquired = take(self.raw())?;
+        let mut guard = self.guard(Some(acquired));
         // The VCI may have become exclusive to one thread meanwhile.
         if self.is_exclusive() {
             return None;
         }
-        guard.engine.counters.locked += 1;
+        guard.engine.counters.locked += u64::from(!acquired.is_owners());
         Some(guard)
+    }
+
+    /// Returns what has been counted so far, or `None` if the VCI is exclusive.
+    pub fn counters(&self) -> Option<Counters> {
+        let mut state = self.visit_blocking()?;
+        let (turns, counters) = (self.lock.owner_turns(), &mut state.engine.counters);
+        let more = turns.wrapping_sub(counters.owner_turns) & (u32::MAX >> 1);
+        counters.locked += u64::from(more);
+        counters.owner_turns = turns;
+        Some(state.counters())
     }
 
     /// Returns whether another thread keeps coming back to it, so that no visitor needs to poll it.

@@ -251,8 +251,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "locks_taken",
         class: Class::Counter,
         category: "vcis",
-        help: "Times that the lock of a VCI was taken, without messages that were sent at once. Without \
-               MPI_THREAD_MULTIPLE and thread communicators there are no locks.",
+        help: "Times that the lock of a VCI was taken. Without MPI_THREAD_MULTIPLE and thread communicators there \
+               are no locks.",
         read: |runtime| totals(runtime).locked,
     },
     Variable {

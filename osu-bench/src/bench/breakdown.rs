@@ -4,7 +4,8 @@
 //!
 //! The library counts by time stamps at the borders of its layers if it is built with the feature
 //! `breakdown`. Calls are counted while nothing else happens: sends while the receiver pauses, waits
-//! when the messages have arrived. What is predicted from these times is measured without stamps.
+//! when the messages have arrived. The calls of a single message are those of a ping-pong in which one
+//! rank pauses. What is predicted from these times is measured without stamps.
 
 use std::env;
 use std::thread;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::pairs::{Lane, Role, run_lanes};
 use super::pt2pt::{BANDWIDTH, DATA, two_ranks};
 use super::timing::Bench;
-use crate::compare::{round_trip, tcp_half_round_trip};
+use crate::compare::{fetch, round_trip, tcp_half_round_trip};
 use crate::error::Result;
 use crate::mpi::{Combine, Request, Totals, Window, World};
 use crate::options::Options;
@@ -141,10 +142,48 @@ fn calls(counter: &Counter<'_>, window: usize) -> Result<Calls> {
             requests.iter_mut().try_for_each(|one| world.wait(one))
         })?);
     }
-    let (start, wait) = (
-        medians(&starts[ROUNDS / 10..]),
-        medians(&waits[ROUNDS / 10..]),
-    );
+    let [start, wait] = [starts, waits].map(|all| medians(&all[ROUNDS / 10..]));
+    of_both(world, [&start, &wait], [&start, &wait])
+}
+
+/// Counts the calls of a ping-pong in which rank 1 pauses for `time` before it waits: two round trips, which
+/// is long enough for a message and short enough for the caches to stay warm.
+fn turns(counter: &Counter<'_>, time: Duration) -> Result<Calls> {
+    let world = counter.world;
+    let peer = 1 - world.rank;
+    let (data, mut space) = ([1_u8; SIZE], [0_u8; SIZE]);
+    let mut times: [Vec<Times>; 4] = Default::default();
+    world.barrier()?;
+    for _ in 0..ROUNDS + ROUNDS / 10 {
+        let (mut sent, mut expected): (Request, Request) = (0, 0);
+        let start = counter.time(1, || {
+            // SAFETY: the space is not read, and the request is waited for below.
+            expected = unsafe { world.irecv(space.as_mut_ptr(), SIZE, peer, DATA) }?;
+            Ok(())
+        })?;
+        let mut receive = || {
+            // The other rank's answer to the message before has arrived after the pause.
+            pause(time * world.rank as u32);
+            counter.time(1, || world.wait(&mut expected))
+        };
+        let early = (world.rank == 1).then(&mut receive).transpose()?;
+        let send = counter.time(1, || {
+            // SAFETY: the data is not changed.
+            sent = unsafe { world.isend(data.as_ptr(), SIZE, peer, DATA) }?;
+            Ok(())
+        })?;
+        let wait = counter.time(1, || world.wait(&mut sent))?;
+        let received = early.map_or_else(receive, Ok)?;
+        for (all, one) in times.iter_mut().zip([send, wait, start, received]) {
+            all.push(one);
+        }
+    }
+    let [send, wait, start, received] = times.map(|all| medians(&all[ROUNDS / 10..]));
+    of_both(world, [&send, &wait], [&start, &received])
+}
+
+/// Tells both ranks the calls of rank 0, which sends, and of rank 1, which receives.
+fn of_both(world: &World, sends: [&Times; 2], receives: [&Times; 2]) -> Result<Calls> {
     let of = |rank: usize, times: &Times| -> Result<Times> {
         let mine = |time: f64| if world.rank == rank { time } else { 0.0 };
         let all = times
@@ -153,10 +192,10 @@ fn calls(counter: &Counter<'_>, window: usize) -> Result<Calls> {
         all.collect()
     };
     Ok(Calls {
-        isend: of(0, &start)?,
-        wait_send: of(0, &wait)?,
-        irecv: of(1, &start)?,
-        wait_receive: of(1, &wait)?,
+        isend: of(0, sends[0])?,
+        wait_send: of(0, sends[1])?,
+        irecv: of(1, receives[0])?,
+        wait_receive: of(1, receives[1])?,
     })
 }
 
@@ -204,9 +243,10 @@ fn latency(world: &World) -> Result<f64> {
     Ok(Summary::of(&halves).map_or(0.0, |all| all.median))
 }
 
-/// Nanoseconds between a post and the arrival: between two cores those of a cache line; over TCP those of
-/// two bare sockets less the system calls, for which the library's own are taken. `None`: not
-/// measured over this transport, or the rank is bound to one core (`mpiexec -bind-to none`).
+/// Nanoseconds between a post and the arrival: between two cores those of a cache line less the load that
+/// the receiver's wait makes of it; over TCP those of two bare sockets less the system calls, for which
+/// the library's own are taken. `None`: not measured over this transport, or the rank is bound to one
+/// core (`mpiexec -bind-to none`).
 fn wire(world: &World, one: &Calls) -> Result<Option<f64>> {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|text| text == value);
     let mut time = None;
@@ -214,7 +254,7 @@ fn wire(world: &World, one: &Calls) -> Result<Option<f64>> {
         thread::sleep(ASIDE);
     } else if let Some(line) = round_trip() {
         if !is("WEFT_SHM", "0") {
-            time = Some(line / 2.0);
+            time = fetch().map(|load| line / 2.0 - load);
         } else if env::var_os("WEFT_NETMOD").is_none() || is("WEFT_NETMOD", "tcp") {
             let calls = one.isend[5] + one.wait_receive[5];
             time = tcp_half_round_trip(FRAME)?.map(|half| half - calls);
@@ -291,7 +331,9 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
     let counter = Counter::new(world)?;
     head(&bench, &counter, "Breakdown");
     let window = options.window as usize;
-    let (many, one) = (calls(&counter, window)?, calls(&counter, 1)?);
+    let many = calls(&counter, window)?;
+    let half = latency(world)?;
+    let one = turns(&counter, Duration::from_nanos(4 * half as u64))?;
     for (kind, calls) in [("", &many), (", alone", &one)] {
         row(&bench, &format!("Isend{kind}"), &calls.isend);
         row(&bench, &format!("Wait, sent{kind}"), &calls.wait_send);
@@ -309,7 +351,6 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
     }
     let wire = wire(world, &one)?;
     let (measured, _) = windows(&counter, &bench, &[world.view()], 1)?;
-    let half = latency(world)?;
 
     let send = plus(&many.isend, &many.wait_send);
     let receive = within(&many.irecv) + within(&many.wait_receive);

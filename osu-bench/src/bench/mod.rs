@@ -15,6 +15,7 @@ mod writes;
 
 pub use name::{Name, Unit};
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -130,11 +131,12 @@ fn duplicates(world: &World) -> Result<bool> {
 /// `locks`: how often rank 0 takes the lock of a VCI in a call.
 fn locks(world: &World) -> Result<bool> {
     const CALLS: usize = 16;
+    const LONG: usize = 1 << 16;
     if world.size != 2 {
         return Err(Error::everywhere("locks are counted with 2 ranks"));
     }
     let counter = Counter::start(world, c"locks_taken")?;
-    let mut data = [0_u8; 8];
+    let (mut data, mut long) = ([0_u8; 8], vec![0_u8; LONG]);
     let window = Window::allocate(world, data.len(), &[])?;
     let mut requests = Vec::new();
     // Reading takes locks, always as many; the first round opens what is opened late.
@@ -143,6 +145,7 @@ fn locks(world: &World) -> Result<bool> {
         if world.rank == 1 {
             (0..2 * CALLS).try_for_each(|_| world.recv(&mut data, 0, 0))?;
             world.send(&data, 0, 0)?;
+            (0..CALLS).try_for_each(|_| world.recv(&mut long, 0, 0))?;
             continue;
         }
         let mut last = counter.read()?;
@@ -171,10 +174,22 @@ fn locks(world: &World) -> Result<bool> {
         }
         let put = taken()?;
         world.recv(&mut data, 1, 0)?;
+        taken()?;
+        for _ in 0..CALLS {
+            // SAFETY: as above.
+            requests.push(unsafe { world.isend(long.as_ptr(), LONG, 1, 0) }?);
+        }
+        let isend_long = taken()?;
+        // The receiver reads them meanwhile.
+        thread::sleep(Duration::from_millis(20));
+        world.waitall(&mut requests)?;
+        requests.clear();
+        let wait_long = taken()?;
         if round > 0 {
             output::say(&world.title("Locks Test"));
             output::say(&format!(
-                "Isend: {isend}, its Wait: {wait}, Send: {send}, Put and flush: {put}"
+                "Isend: {isend}, its Wait: {wait}, Send: {send}, Put and flush: {put}, \
+                 Isend of {LONG} bytes: {isend_long}, its Wait: {wait_long}"
             ));
         }
     }

@@ -2,9 +2,10 @@
 //! virtual machines don't say, and may change from one second to the next.
 
 use std::fmt;
+use std::hint::black_box;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -108,36 +109,65 @@ struct Line(AtomicU32);
 /// Nanoseconds that a line takes from the first core to the second and back, the median of many;
 /// `None`: there is but one core.
 pub fn round_trip() -> Option<f64> {
+    turns(|exchange, _| {
+        let begun = Instant::now();
+        exchange();
+        begun.elapsed()
+    })
+}
+
+/// Nanoseconds of a load from a line that the second core has written, on the first.
+pub fn fetch() -> Option<f64> {
+    let timed = |loads: u32| {
+        turns(move |exchange, data| {
+            exchange();
+            let begun = Instant::now();
+            (0..loads).for_each(|_| {
+                black_box(data.load(Ordering::Acquire));
+            });
+            begun.elapsed()
+        })
+    };
+    Some((timed(1)? - timed(0)?).max(0.0))
+}
+
+/// Returns the median of what `timed` returns on the first core. Its `exchange` lets the second core
+/// write to the line of data, and waits until it has.
+fn turns(timed: impl Fn(&dyn Fn(), &AtomicU32) -> Duration + Sync) -> Option<f64> {
     const TURNS: u32 = 1000;
     let cores = first_cores()?;
-    let line = Line(AtomicU32::new(0));
+    let [flag, data] = [(); 2].map(|()| Line(AtomicU32::new(0)));
     let wait = |until: u32| {
-        while line.0.load(Ordering::Acquire) != until {
+        while flag.0.load(Ordering::Acquire) != until {
             std::hint::spin_loop();
         }
     };
-    let mut times: Vec<u128> = std::thread::scope(|scope| {
+    let mut times: Vec<Duration> = std::thread::scope(|scope| {
         scope.spawn(|| {
             bind(cores[1]);
             for turn in 0..TURNS {
                 wait(2 * turn + 1);
-                line.0.store(2 * turn + 2, Ordering::Release);
+                data.0.store(turn, Ordering::Relaxed);
+                flag.0.store(2 * turn + 2, Ordering::Release);
             }
         });
         let first = scope.spawn(|| {
             bind(cores[0]);
             let turn = |turn| {
-                let begun = Instant::now();
-                line.0.store(2 * turn + 1, Ordering::Release);
-                wait(2 * turn + 2);
-                begun.elapsed().as_nanos()
+                let exchange = || {
+                    flag.0.store(2 * turn + 1, Ordering::Release);
+                    wait(2 * turn + 2);
+                };
+                timed(&exchange, &data.0)
             };
             (0..TURNS).map(turn).collect()
         });
         first.join().unwrap_or_default()
     });
     times.sort_unstable();
-    times.get(times.len() / 2).map(|time| *time as f64)
+    times
+        .get(times.len() / 2)
+        .map(|time| time.as_nanos() as f64)
 }
 
 #[cfg(test)]

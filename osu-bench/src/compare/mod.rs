@@ -37,8 +37,8 @@ use crate::progress::Progress;
 use crate::{output, process};
 use floor::Floor;
 pub use hosts::Hosts;
-pub use line::round_trip;
 use line::{Distance, LineRange};
+pub use line::{fetch, round_trip};
 use machine::Moment;
 use report::{Cell, Conditions, Placed};
 

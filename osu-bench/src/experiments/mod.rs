@@ -47,6 +47,12 @@ pub struct ExperimentOptions {
     /// The launcher; otherwise chosen as by compare.
     #[arg(long, value_name = "PATH")]
     launcher: Option<PathBuf>,
+    /// The folder of a libmpi.so.12 with the feature breakdown, for the commands that need one.
+    #[arg(long, value_name = "DIR")]
+    breakdown: Option<PathBuf>,
+    /// The folder of Intel MPI's libmpi.so.12, for the command that compares with it.
+    #[arg(long, value_name = "DIR")]
+    intel: Option<PathBuf>,
     /// A command, such as 'cargo xtask rdma-vm --', that runs another one on a machine with RDMA
     /// devices: runs all commands there that need one and find none here.
     #[arg(long, value_name = "COMMAND")]
@@ -106,14 +112,19 @@ pub enum Need {
     Breakdown,
     /// The right to make network namespaces.
     Root,
+    /// Intel MPI.
+    Intel,
 }
+
+/// The word of commands for the folder of Intel MPI.
+const INTEL: &str = "INTEL";
 
 /// The name of [`Need::Rdma`].
 const RDMA_DEVICE: &str = "an RDMA device";
 
 impl Need {
     /// Returns the need's name if the machine, or the library in `dir`, lacks it.
-    fn lacking(self, dir: &Path) -> Option<&'static str> {
+    fn lacking(self, dir: &Path, options: &ExperimentOptions) -> Option<&'static str> {
         let (is_there, name) = match self {
             Need::Rdma => {
                 let devices = fs::read_dir("/sys/class/infiniband");
@@ -121,6 +132,7 @@ impl Need {
                 (is_there, RDMA_DEVICE)
             }
             Need::Breakdown => {
+                let dir = options.breakdown.as_deref().unwrap_or(dir);
                 let library = fs::read(dir.join("libmpi.so.12")).unwrap_or_default();
                 let symbol = b"\0weft_breakdown\0";
                 let is_there = library.windows(symbol.len()).any(|bytes| bytes == symbol);
@@ -128,6 +140,7 @@ impl Need {
             }
             // SAFETY: geteuid has no arguments and can't fail.
             Need::Root => (unsafe { libc::geteuid() } == 0, "root"),
+            Need::Intel => (options.intel.is_some(), "Intel MPI"),
         };
         (!is_there).then_some(name)
     }
@@ -135,10 +148,12 @@ impl Need {
 
 impl Run {
     /// Returns the names of what it needs and this machine or the library in `dir` lacks.
-    fn lacking(&self, dir: &Path) -> Vec<&'static str> {
+    fn lacking(&self, dir: &Path, options: &ExperimentOptions) -> Vec<&'static str> {
         let namespaces = self.command.contains("--netns").then_some(Need::Root);
         let needs = self.needs.iter().copied().chain(namespaces);
-        needs.filter_map(|need| need.lacking(dir)).collect()
+        needs
+            .filter_map(|need| need.lacking(dir, options))
+            .collect()
     }
 }
 
@@ -172,6 +187,10 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     process::prepare()?;
     let dir = options.lib.clone().map_or_else(find::folder, Ok)?;
     let library = Library::open(&dir, options.launcher.as_deref(), false, &[])?;
+    let instrumented = match &options.breakdown {
+        Some(dir) => Some(Library::open(dir, options.launcher.as_deref(), false, &[])?),
+        None => None,
+    };
     let machine = format!("{}, {}", compare::description(), library.version);
     let virtual_machine = format!("the virtual machine with Soft-RoCE (`--vm`) on: {machine}");
     let pictures = tempfile::tempdir()?;
@@ -183,7 +202,7 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     let mut failures = Vec::new();
     let mut outputs = HashMap::new();
     let runs = chosen.iter().flat_map(|one| one.runs);
-    let elsewhere = runs.filter(|run| run.lacking(&dir) == [RDMA_DEVICE]);
+    let elsewhere = runs.filter(|run| run.lacking(&dir, options) == [RDMA_DEVICE]);
     let elsewhere: BTreeSet<&'static str> = elsewhere.map(|run| run.command).collect();
     if let Some(vm) = options.vm.as_deref().filter(|_| !elsewhere.is_empty()) {
         progress.step(vm.to_owned());
@@ -196,10 +215,14 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
             progress.step(format!("{}: {}", one.name, run.command));
             let (lacking, machine) = match found.contains(&run.command) {
                 true => (Vec::new(), &virtual_machine),
-                false => (run.lacking(&dir), &machine),
+                false => (run.lacking(&dir, options), &machine),
+            };
+            let library = match &instrumented {
+                Some(instrumented) if run.needs.contains(&Need::Breakdown) => instrumented,
+                _ => &library,
             };
             let line = match lacking.as_slice() {
-                [] => match value(run, &library, folder, options, &mut outputs) {
+                [] => match value(run, library, folder, options, &mut outputs) {
                     Ok(value) => {
                         values.set(number, &value, page.machine(machine));
                         value
@@ -271,7 +294,7 @@ fn run_elsewhere(
     for command in commands {
         script.push("printf '\\036'; timeout ");
         script.push(options.timeout.to_string());
-        for word in words(command, library, folder)? {
+        for word in words(command, library, folder, options)? {
             script.push(" '");
             script.push(word);
             script.push("'");
@@ -301,13 +324,22 @@ fn run_elsewhere(
 }
 
 /// Returns the words of a command, with the paths of programs.
-fn words(command: &str, library: &Library, folder: &Path) -> Result<Vec<OsString>> {
+fn words(
+    command: &str,
+    library: &Library,
+    folder: &Path,
+    options: &ExperimentOptions,
+) -> Result<Vec<OsString>> {
     let this = this_program()?;
     let mut words = Vec::new();
     for word in command.split(' ') {
         words.push(match word {
             "osu-bench" => this.clone().into_os_string(),
             "mpiexec" => library.launcher.clone().into_os_string(),
+            INTEL => {
+                let dir = options.intel.clone().unwrap_or_default();
+                dir.canonicalize()?.into_os_string()
+            }
             word => match EXAMPLES.iter().find(|one| one.0 == word) {
                 Some(one) => loops::compile(&library.dir, &library.env, *one, folder)?.into(),
                 None => OsString::from(word),
@@ -324,7 +356,7 @@ fn output_of(
     folder: &Path,
     options: &ExperimentOptions,
 ) -> Result<String> {
-    let mut words = words(run.command, library, folder)?.into_iter();
+    let mut words = words(run.command, library, folder, options)?.into_iter();
     let program = words
         .next()
         .ok_or_else(|| Error::new("internal error: an empty command"))?;
@@ -349,7 +381,8 @@ mod tests {
     fn every_command_exists() {
         for one in table::EXPERIMENTS {
             for run in one.runs {
-                let words: Vec<&str> = run.command.split(' ').collect();
+                let words = run.command.split(' ').take_while(|word| *word != ":");
+                let words: Vec<&str> = words.collect();
                 let is_example = |word: &&str| EXAMPLES.iter().any(|one| one.0 == *word);
                 if words
                     .iter()
@@ -371,6 +404,29 @@ mod tests {
                 .find_subcommand("experiments")
                 .is_some()
         );
+    }
+
+    #[test]
+    fn other_libraries_are_given_by_options() {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            options: ExperimentOptions,
+        }
+        let options = |words: &[&str]| {
+            let words = ["experiments"].iter().chain(words);
+            Only::try_parse_from(words).unwrap().options
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, other) = (folder.path(), Path::new("/no-such-folder"));
+        let library = b"symbols: \0weft_breakdown\0";
+        fs::write(dir.join("libmpi.so.12"), library).unwrap();
+        let name = dir.to_str().unwrap();
+        for (need, option) in [(Need::Breakdown, "--breakdown"), (Need::Intel, "--intel")] {
+            assert!(need.lacking(other, &options(&[])).is_some());
+            assert_eq!(need.lacking(other, &options(&[option, name])), None);
+        }
+        assert!(Need::Breakdown.lacking(dir, &options(&[])).is_none());
     }
 
     #[test]

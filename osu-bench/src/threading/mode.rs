@@ -160,7 +160,12 @@ impl Mode {
                     ]
                 })?
             }
-            Mode::EachOnN => many(count, &|_| own_vci())?,
+            Mode::EachOnN => many(count, &|thread| {
+                let mut hints = own_vci();
+                // Intel MPI's hint for an endpoint.
+                hints.push((c"thread_id", thread.to_string()));
+                hints
+            })?,
             Mode::Endpoints => world.endpoints(threads)?,
             Mode::Threadcomm => world.threadcomm(threads)?,
             Mode::Streams => {

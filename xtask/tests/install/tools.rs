@@ -105,6 +105,12 @@ fn osu_bench_measures_the_library_beside_it() {
         assert!(first.contains("Weft") && first.contains(&named), "{text}");
     }
 
+    // Two nodes share no memory: without an interface their ranks can't reach each other.
+    let lacking = ["--netns", "--env", "WEFT_TCP_INTERFACE=lacking"];
+    let (success, text) = attempt(study("vci-rate").args(lacking));
+    let is_said = text.contains("lacking") || text.contains("cannot make network namespaces");
+    assert!(!success && is_said, "{text}");
+
     // What a machine with RDMA devices prints is the value, but for commands that failed there.
     if !Path::new("/sys/class/infiniband").exists() {
         // Words of the command end at spaces, which the folder's name has.

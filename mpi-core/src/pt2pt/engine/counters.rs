@@ -48,8 +48,10 @@ pub struct Counters {
     pub native_atomics: u64,
     /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
     pub signals: u64,
-    /// Acquisitions of the VCI's lock, except for inline sends.
+    /// Acquisitions of the VCI's lock; turns of its owner are added when it is read.
     pub locked: u64,
+    /// Owners' turns in `locked`, modulo 2^31.
+    pub owner_turns: u32,
     /// Acquisitions that found the lock held by another thread.
     pub contended: u64,
 }
@@ -87,6 +89,7 @@ impl Counters {
             native_gets: self.native_gets + other.native_gets,
             native_atomics: self.native_atomics + other.native_atomics,
             locked: self.locked + other.locked,
+            owner_turns: self.owner_turns.wrapping_add(other.owner_turns),
             signals: self.signals + other.signals,
             contended: self.contended + other.contended,
         }
