@@ -400,10 +400,11 @@ pub fn exit(code: u8) -> ! {
     unsafe { libc::_exit(code.into()) }
 }
 
-/// Forks a process that kills its process group when a pipe closes; see the module `guardian`.
+/// Forks a process that kills its process group when a pipe closes; see the module `guardian`. It drops
+/// `own`.
 ///
-/// Returns the process number and the other end of the pipe.
-pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
+/// Returns the process number, the other end of the pipe, and `own`.
+pub fn fork_watcher<T>(own: T) -> io::Result<(Pid, OwnedFd, T)> {
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: this program has one thread, so no lock is held in the child, which never returns.
     let pid = check(unsafe { libc::fork() })?;
@@ -411,7 +412,7 @@ pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
         // Parent and child both do it, since either may run first.
         let child = process::Pid::from_raw(pid);
         let _ = process::setpgid(child, child);
-        return Ok((pid, write));
+        return Ok((pid, write, own));
     }
     begin_group(c"mpiexec-guard");
     // SAFETY: a sigset_t is plain data that sigfillset makes valid.
@@ -420,7 +421,7 @@ pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
     }
-    drop(write);
+    drop((write, own));
     let mut byte = [0];
     while rustix::io::read(&read, &mut byte) != Ok(0) {}
     let _ = process::kill_current_process_group(Signal::KILL);

@@ -125,6 +125,11 @@ impl Root {
             }
         }
         while let Some((pid, ending)) = system::reap() {
+            if self.guardian.take_if(|guardian| *guardian == pid).is_some() {
+                // Another group may get the number.
+                self.own = None;
+                continue;
+            }
             let mut actions = Vec::new();
             let server = &mut self.server;
             match self.offspring.reap(pid, ending, server, &mut actions) {
