@@ -130,6 +130,8 @@ struct Agent {
     ended: Vec<(u32, (u32, u8))>,
     /// When to report them.
     report: Option<Instant>,
+    /// Whether a rank has asked the root for something, perhaps to spawn a job, which may last longer.
+    has_asked: bool,
     /// Whether the root waits for wait reports of all ranks.
     is_asked: bool,
     /// The number of stuck ranks that the root knows.
@@ -228,6 +230,7 @@ impl Agent {
             credit: [common.window.into(); 2],
             ended: Vec::new(),
             report: None,
+            has_asked: false,
             is_asked: false,
             stuck: 0,
             has_left: false,
@@ -304,6 +307,9 @@ impl Agent {
             self.look_for_reports();
             self.look_whether_stuck();
             self.report_ended(now);
+            if self.is_done() {
+                self.quit.get_or_insert(now);
+            }
             self.parent.flush();
             if !self.parent.is_open() {
                 return self.break_off("the connection to the parent has ended");
@@ -403,6 +409,12 @@ impl Agent {
     /// Returns whether all ranks of the job are on the root's own host.
     fn is_alone(&self) -> bool {
         self.is_own && self.me.ranks.len() == self.size
+    }
+
+    /// Returns whether the root, once it hears of the last rank's end, has nothing to do but end the job.
+    fn is_done(&self) -> bool {
+        let all_run_here = self.is_own && self.ranks.len() == self.size;
+        all_run_here && !self.has_asked && self.ranks.iter().all(|rank| rank.ending.is_some())
     }
 
     /// Carries out a message of the parent, and passes it on.

@@ -332,6 +332,7 @@ impl Agent {
             | Action::Still { .. }
             | Action::SpawnEnd { .. } => {}
             Action::Up { rank, line } => {
+                self.has_asked = true;
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });
             }
