@@ -185,9 +185,8 @@ pub fn start(start: Start, signals: &Signals) -> io::Result<Pid> {
     let (program, folder) = (path(start.program)?, start.folder.map(path).transpose()?);
     let arguments = strings(start.arguments.iter().map(|word| word.as_bytes().to_vec()))?;
     let environment = start.environment.into_iter();
-    let environment = strings(environment.map(|(name, value)| {
-        [name.as_bytes(), value.as_bytes()].join(&b'=')
-    }))?;
+    let environment =
+        strings(environment.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'=')))?;
     let (arguments, environment) = (pointers(&arguments), pointers(&environment));
     let memory = start.memory.map(|policy| {
         let mut nodes: Vec<libc::c_ulong> = Vec::new();
@@ -242,7 +241,11 @@ pub fn start(start: Start, signals: &Signals) -> io::Result<Pid> {
         // Programs do not expect what Rust's runtime has set.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         give_quit_back();
-        check(libc::sigprocmask(libc::SIG_SETMASK, &signals.before, ptr::null_mut()))?;
+        check(libc::sigprocmask(
+            libc::SIG_SETMASK,
+            &signals.before,
+            ptr::null_mut(),
+        ))?;
         libc::execvpe(program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
         Err(io::Error::last_os_error())
     };
