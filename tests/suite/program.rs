@@ -339,7 +339,7 @@ impl Program {
     /// The folder with the libraries that a program of another library's gets instead.
     pub fn libraries(&self, prefix: &Path) -> Result<PathBuf> {
         if self.is_openmpi() {
-            return Ok(prefix.join("lib/weft/openmpi"));
+            return Ok(prefix.join("lib/weft/compat"));
         }
         if !self.companion {
             return Ok(prefix.join("lib"));

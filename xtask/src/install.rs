@@ -50,13 +50,13 @@ pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool, features: &Features
     tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
     tree.copy(
         &built.join("libmpi_ompi.so"),
-        "lib/weft/openmpi/libmpi.so.40",
+        "lib/weft/compat/libmpi.so.40",
         0o755,
     )?;
     // For programs that open this name when they run; mpiexec's ranks look here first.
-    tree.link("../../libmpi.so.12", "lib/weft/mpich/libmpi.so")?;
+    tree.link("../../libmpi.so.12", "lib/weft/compat/libmpi.so")?;
     // The same file has the symbols of Open MPI's library for C++.
-    tree.link("libmpi.so.40", "lib/weft/openmpi/libmpi_cxx.so.40")?;
+    tree.link("libmpi.so.40", "lib/weft/compat/libmpi_cxx.so.40")?;
     for tool in ["libweft_profile.so", "libweft_check.so", "libweft_mqs.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
     }
@@ -222,10 +222,10 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
     tree.copy(&built.join(standard), "lib/libmpifort_abi.so.1", 0o755)?;
     tree.link("libmpifort_abi.so.1", &format!("lib/{standard}"))?;
     // One library has all bindings; the other names that programs link by are links to it.
-    let own = "lib/weft/openmpi/libmpi_mpifh.so.40";
+    let own = "lib/weft/compat/libmpi_mpifh.so.40";
     tree.copy(&built.join("libmpifort_ompi.so"), own, 0o755)?;
     for module in ["usempif08", "usempi_ignore_tkr"] {
-        let name = format!("lib/weft/openmpi/libmpi_{module}.so.40");
+        let name = format!("lib/weft/compat/libmpi_{module}.so.40");
         tree.link("libmpi_mpifh.so.40", &name)?;
     }
     if is_there("gfortran") {

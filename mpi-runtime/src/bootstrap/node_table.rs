@@ -341,6 +341,8 @@ fn admit_members(
             is_complete &= hello.is_reachable();
             // A write error shows as a missing answer below.
             let _ = stream.write_all(&key);
+            // Asked while the member opens the table.
+            table.apart |= scheduling::is_apart(scheduling::peer(&stream));
             members.push((hello.rank, stream));
         }
     }
@@ -354,7 +356,6 @@ fn admit_members(
             .and_then(|()| stream.set_read_timeout(Some(left)))
             .and_then(|()| stream.read_exact(&mut answer));
         is_complete &= answered.is_ok() && answer == [OPENED];
-        table.apart |= scheduling::is_apart(scheduling::peer(stream));
         if is_complete && (*rank as usize) < size {
             table.members += usize::from(!table.has(*rank));
             table.note(*rank);

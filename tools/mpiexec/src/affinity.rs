@@ -216,10 +216,7 @@ mod tests {
                 machine: machine.clone(),
                 sets: bind.sets(ranks, &machine).unwrap(),
                 memory: vec![None; ranks],
-                limits: Limits {
-                    cpus: quota,
-                    memory: None,
-                },
+                limits: Limits { cpus: quota },
             };
             assert_eq!(affinity.cores(), expected, "{ranks} to {to}");
         }

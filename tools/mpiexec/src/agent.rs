@@ -9,7 +9,7 @@ pub mod fuzzing;
 mod output;
 mod ranks;
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{self, AssertUnwindSafe};
@@ -28,7 +28,7 @@ use crate::system::{self, HANDLED, Pid, Signals};
 use crate::wire::check::check_plan;
 use crate::wire::frames::Bytes;
 use crate::wire::link::Link;
-use crate::wire::messages::{Down, Member, Plan, Up, from_stage};
+use crate::wire::messages::{Down, Member, Pair, Plan, Up, from_stage};
 use crate::wire::tree::{self, Fence, OWN, Receivers, receivers};
 
 /// Time for the farewells of the agents below.
@@ -68,32 +68,22 @@ pub struct Forked {
     pub link: Link,
     /// Its process.
     pub pid: Pid,
-    /// The process group of its ranks.
+    /// The guardian of its ranks, which leads their process group.
     pub group: Pid,
 }
 
-/// Starts the agent of this host in a fork of this process, which must have one thread and no open
-/// descriptors that the agent should not have, but for `own`, which the agent drops and this process
-/// gets back. The agent waits for its plan for `time`.
+/// Starts the agent of this host, and before it the guardian of its ranks, in forks of this process, which
+/// must have one thread and no open descriptors that they should not have, but for `own`, which they drop
+/// and this process gets back. The agent waits for its plan for `time`. This process reaps both.
 pub fn fork<T>(time: Duration, own: T) -> io::Result<(Forked, T)> {
-    let (mut near, mut far) = UnixStream::pair()?;
+    let (guardian, own) = Guardian::start(own)?;
+    let (near, far) = UnixStream::pair()?;
+    let group = guardian.group();
     if let Some(pid) = system::fork(c"mpiexec-agent")? {
-        drop(far);
-        let mut group = [0; size_of::<Pid>()];
-        near.read_exact(&mut group)?;
-        let forked = Forked {
-            link: Link::local(near)?,
-            pid,
-            group: Pid::from_ne_bytes(group),
-        };
-        return Ok((forked, own));
+        let link = Link::local(near)?;
+        return Ok((Forked { link, pid, group }, own));
     }
     drop((near, own));
-    let Ok(guardian) = Guardian::start() else {
-        system::exit(FAILED)
-    };
-    // The root, if it is there, fails with the plan.
-    let _ = far.write_all(&guardian.group().to_ne_bytes());
     let until = Instant::now() + time;
     let run = || {
         let plan = Link::local(far).map_err(|error| error.to_string());
@@ -140,6 +130,8 @@ struct Agent {
     ended: Vec<(u32, (u32, u8))>,
     /// When to report them.
     report: Option<Instant>,
+    /// Whether a rank has asked the root for something, perhaps to spawn a job, which may last longer.
+    has_asked: bool,
     /// Whether the root waits for wait reports of all ranks.
     is_asked: bool,
     /// The number of stuck ranks that the root knows.
@@ -174,7 +166,7 @@ impl Agent {
     fn start(parent: Link, plan: Plan, guardian: Option<Guardian>) -> Result<Agent, String> {
         let common = plan.common.clone();
         let is_own = guardian.is_some();
-        let guardian = || guardian.map_or_else(Guardian::start, Ok);
+        let guardian = || guardian.map_or_else(Guardian::alone, Ok);
         let (mut agent, mut events) = Agent::of(parent, plan, is_own, guardian)?;
         agent.start_ranks(&common);
         agent.take(&mut events);
@@ -238,6 +230,7 @@ impl Agent {
             credit: [common.window.into(); 2],
             ended: Vec::new(),
             report: None,
+            has_asked: false,
             is_asked: false,
             stuck: 0,
             has_left: false,
@@ -314,6 +307,9 @@ impl Agent {
             self.look_for_reports();
             self.look_whether_stuck();
             self.report_ended(now);
+            if self.is_done() {
+                self.quit.get_or_insert(now);
+            }
             self.parent.flush();
             if !self.parent.is_open() {
                 return self.break_off("the connection to the parent has ended");
@@ -415,6 +411,12 @@ impl Agent {
         self.is_own && self.me.ranks.len() == self.size
     }
 
+    /// Returns whether the root, once it hears of the last rank's end, has nothing to do but end the job.
+    fn is_done(&self) -> bool {
+        let all_run_here = self.is_own && self.ranks.len() == self.size;
+        all_run_here && !self.has_asked && self.ranks.iter().all(|rank| rank.ending.is_some())
+    }
+
     /// Carries out a message of the parent, and passes it on.
     fn obey(&mut self, message: Down) {
         match receivers(&message) {
@@ -427,12 +429,7 @@ impl Agent {
         }
         match message {
             Down::Plan { .. } => {}
-            Down::Release { pairs } => {
-                let mut actions = Vec::new();
-                let pairs = pairs.into_iter().map(|(key, value)| (key.0, value.0));
-                self.server.release(pairs, &mut actions);
-                actions.into_iter().for_each(|action| self.act(action));
-            }
+            Down::Release { pairs } => self.release(pairs),
             Down::Answer { rank, line, .. } => {
                 if let Some(index) = self.index(rank) {
                     self.answer(index, &line.0);
@@ -475,6 +472,10 @@ impl Agent {
             }
             Down::Kill {} => {
                 self.children.give_up_the_unborn();
+                // The root kills the group of its own host, and reaps its guardian.
+                if self.is_own {
+                    self.guardian.release();
+                }
                 self.kill();
             }
             Down::Credit { stream, bytes, .. } => {
@@ -532,10 +533,20 @@ impl Agent {
         }
     }
 
-    fn tell_fence(&mut self, complete: Option<Vec<crate::wire::messages::Pair>>) {
-        if let Some(pairs) = complete {
-            self.parent.send(&Up::Fence { pairs });
+    /// Ends a complete fence, if all ranks of the job are here, or reports it to the parent.
+    fn tell_fence(&mut self, complete: Option<Vec<Pair>>) {
+        match complete {
+            Some(pairs) if self.is_alone() => self.release(pairs),
+            Some(pairs) => self.parent.send(&Up::Fence { pairs }),
+            None => {}
         }
+    }
+
+    fn release(&mut self, pairs: Vec<Pair>) {
+        let mut actions = Vec::new();
+        let pairs = pairs.into_iter().map(|(key, value)| (key.0, value.0));
+        self.server.release(pairs, &mut actions);
+        actions.into_iter().for_each(|action| self.act(action));
     }
 
     /// Removes the member `who` from the fence, if others go on without lost ranks.
@@ -557,7 +568,7 @@ impl Agent {
     fn kill(&mut self) {
         self.is_ending = true;
         self.is_killed = true;
-        self.guardian.signal(libc::SIGKILL);
+        self.guardian.kill();
         let running = self.ranks.iter().filter(|rank| rank.ending.is_none());
         running.for_each(|rank| system::kill(rank.pid, libc::SIGKILL));
     }
@@ -567,7 +578,7 @@ impl Agent {
     fn break_off(&mut self, why: &str) -> u8 {
         self.kill();
         self.children.end();
-        orphans::end(&self.guardian, &self.not_ours, true);
+        orphans::end(&mut self.guardian, &self.not_ours, true);
         // The root of the own host has said why it ends, or was killed.
         if !self.is_own {
             eprintln!("mpiexec on {}: {why}", host());
@@ -578,7 +589,7 @@ impl Agent {
     /// Ends in order: sends the last output and says farewell. Returns the exit code.
     fn leave(&mut self) -> u8 {
         self.children.end();
-        orphans::end(&self.guardian, &self.not_ours, self.is_killed);
+        orphans::end(&mut self.guardian, &self.not_ours, self.is_killed);
         for index in 0..self.ranks.len() {
             for stream in [0, 1] {
                 let rest = self.ranks[index].output[stream].drain();

@@ -7,20 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The limits of this process.
+/// The limits of this process that each start of a job needs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limits {
     /// Number of CPUs, by quota over period.
     pub cpus: Option<f64>,
-    /// Bytes of memory.
-    pub memory: Option<u64>,
 }
 
 impl Limits {
     /// Returns the limits, which are read at the first call.
     pub fn get() -> Limits {
         static LIMITS: OnceLock<Limits> = OnceLock::new();
-        *LIMITS.get_or_init(|| limits(&|path| fs::read_to_string(path).ok()))
+        *LIMITS.get_or_init(|| Limits {
+            cpus: cpus(&|path| fs::read_to_string(path).ok()),
+        })
     }
 
     /// Returns the number of ranks that can run at once within the quota, at least one.
@@ -29,39 +29,57 @@ impl Limits {
     }
 }
 
-fn limits(file: &impl Fn(&Path) -> Option<String>) -> Limits {
-    let own = file(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let mounts = file(Path::new("/proc/self/mountinfo")).unwrap_or_default();
-    let folders = |controller: &str| folders(&own, &mounts, controller);
-    let number = |path: &Path, name: &str| file(&path.join(name))?.trim().parse::<f64>().ok();
+/// Returns the bytes of memory that this process may use, if they are limited.
+pub fn memory_limit() -> Option<u64> {
+    memory(&|path| fs::read_to_string(path).ok())
+}
+
+fn number(file: &impl Fn(&Path) -> Option<String>, path: &Path, name: &str) -> Option<f64> {
+    file(&path.join(name))?.trim().parse().ok()
+}
+
+fn cpus(file: &impl Fn(&Path) -> Option<String>) -> Option<f64> {
+    let [first, second] = folders(file, "cpu");
     let share = |quota: f64, period: f64| (quota > 0.0 && period > 0.0).then_some(quota / period);
-    let first = folders("cpu").into_iter().filter_map(|path| {
-        let quota = number(&path, "cpu.cfs_quota_us")?;
-        share(quota, number(&path, "cpu.cfs_period_us")?)
+    let first = first.into_iter().filter_map(|path| {
+        let quota = number(file, &path, "cpu.cfs_quota_us")?;
+        share(quota, number(file, &path, "cpu.cfs_period_us")?)
     });
-    let second = folders("").into_iter().filter_map(|path| {
+    let second = second.into_iter().filter_map(|path| {
         let text = file(&path.join("cpu.max"))?;
         let (quota, period) = text.trim().split_once(' ')?;
         share(quota.parse().ok()?, period.parse().ok()?)
     });
+    first.chain(second).reduce(f64::min)
+}
+
+fn memory(file: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let [first, second] = folders(file, "memory");
     // Version 1 reports a number near 2^63 for no limit.
     let fits = |bytes: f64| (bytes > 0.0 && bytes < 2f64.powi(60)).then_some(bytes);
-    let first_memory = folders("memory")
+    let first = first
         .into_iter()
-        .filter_map(|path| fits(number(&path, "memory.limit_in_bytes")?));
-    let second_memory = folders("")
+        .filter_map(|path| fits(number(file, &path, "memory.limit_in_bytes")?));
+    let second = second
         .into_iter()
-        .filter_map(|path| fits(number(&path, "memory.max")?));
-    let memory = first_memory.chain(second_memory).reduce(f64::min);
-    Limits {
-        cpus: first.chain(second).reduce(f64::min),
-        memory: memory.map(|bytes| bytes as u64),
-    }
+        .filter_map(|path| fits(number(file, &path, "memory.max")?));
+    first
+        .chain(second)
+        .reduce(f64::min)
+        .map(|bytes| bytes as u64)
+}
+
+/// Returns the folders of this process's group and its ancestors, below version 1's mount of a controller
+/// and below version 2's.
+fn folders(file: &impl Fn(&Path) -> Option<String>, controller: &str) -> [Vec<PathBuf>; 2] {
+    let own = file(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let mounts = file(Path::new("/proc/self/mountinfo")).unwrap_or_default();
+    [controller, ""].map(|controller| folders_of(&own, &mounts, controller))
 }
 
 /// Returns the folder of this process's group and its ancestors; `controller` is empty for version
 /// 2.
-fn folders(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
+fn folders_of(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
     let has = |list: &str| list.split(',').any(|name| name == controller);
     let path = own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -94,11 +112,13 @@ fn folders(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    fn with(files: &[(&str, &str)]) -> Limits {
-        limits(&|path| {
+    fn with(files: &[(&str, &str)]) -> (Limits, Option<u64>) {
+        let file = |path: &Path| {
             let found = files.iter().find(|(name, _)| Path::new(name) == path);
             found.map(|(_, text)| (*text).to_owned())
-        })
+        };
+        let cpus = cpus(&file);
+        (Limits { cpus }, memory(&file))
     }
 
     const SECOND: &str = "24 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
@@ -132,11 +152,11 @@ mod tests {
             ),
         ];
         let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
-        let limits = with(&files);
+        let (limits, memory) = with(&files);
         assert_eq!((limits.cpus, limits.whole_cpus()), (Some(2.5), 2));
-        assert_eq!(limits.memory, Some(1 << 30));
+        assert_eq!(memory, Some(1 << 30));
         // Within a namespace of groups the own one is the root.
-        let limits = with(&[
+        let (limits, _) = with(&[
             ("/proc/self/cgroup", "0::/\n"),
             ("/proc/self/mountinfo", SECOND),
             ("/sys/fs/cgroup/cpu.max", "50000 100000\n"),
@@ -168,23 +188,17 @@ mod tests {
                 "4096\n",
             ),
         ]);
-        assert_eq!(
-            limits,
-            Limits {
-                cpus: Some(3.0),
-                memory: Some(4096)
-            }
-        );
+        assert_eq!(limits, (Limits { cpus: Some(3.0) }, Some(4096)));
     }
 
     #[test]
     fn no_groups_are_no_limits() {
-        assert_eq!(with(&[]), Limits::default());
+        assert_eq!(with(&[]), (Limits::default(), None));
         let odd = [
             ("/proc/self/cgroup", "0::/a\nx\n"),
             ("/proc/self/mountinfo", "x - y\n\n"),
         ];
-        assert_eq!(with(&odd), Limits::default());
+        assert_eq!(with(&odd), (Limits::default(), None));
         assert_eq!(Limits::default().whole_cpus(), usize::MAX);
     }
 

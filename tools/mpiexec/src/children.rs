@@ -334,7 +334,7 @@ impl Children {
             match link.next::<Up>() {
                 Ok(Some(message)) => {
                     let is_early = matches!(message, Up::Gone { .. }) && !self.has_quit;
-                    let checked = match is_early {
+                    let checked = match is_early && !child.claims.have_ended() {
                         true => Err("has left before the end of the job".to_owned()),
                         false => child.claims.check(&message),
                     };

@@ -2,8 +2,8 @@
 //!
 //! Programs that were built for Open MPI need `libmpi.so.40`; those that look for MPI only when they
 //! run (mpi4py's wheel) open `libmpi.so`, which would be another MPI's where one is installed.
-//! Weft installs each in a folder without other libraries. Ranks search these folders first, which
-//! does not affect other programs.
+//! Weft installs these in a folder without other libraries. Ranks search it first, which does not
+//! affect other programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,8 @@ use std::path::{Path, PathBuf};
 /// The loader's list of folders that it searches first.
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 
-/// The folders and libraries, below the installation's prefix.
-const FOLDERS: [(&str, &str); 2] = [
-    ("lib/weft/openmpi", "libmpi.so.40"),
-    ("lib/weft/mpich", "libmpi.so"),
-];
+/// The folder below the installation's prefix.
+const FOLDER: &str = "lib/weft/compat";
 
 /// Returns the folder where Weft is installed.
 pub fn prefix() -> Option<PathBuf> {
@@ -23,16 +20,11 @@ pub fn prefix() -> Option<PathBuf> {
     Some(program.parent()?.parent()?.to_owned())
 }
 
-/// Adds the folders that are installed to an environment.
+/// Adds the folder to an environment, if it is installed.
 pub fn offer(environment: &mut Vec<(OsString, OsString)>) {
-    let Some(prefix) = prefix() else {
-        return;
-    };
-    for (folder, library) in FOLDERS {
-        let folder = prefix.join(folder);
-        if folder.join(library).exists() {
-            put_first(environment, &folder);
-        }
+    let folder = prefix().map(|prefix| prefix.join(FOLDER));
+    if let Some(folder) = folder.filter(|folder| folder.exists()) {
+        put_first(environment, &folder);
     }
 }
 
@@ -57,11 +49,11 @@ mod tests {
 
     #[test]
     fn the_folder_comes_before_what_the_user_has_set() {
-        let folder = Path::new("/w/openmpi");
+        let folder = Path::new("/w/compat");
         for (before, after) in [
-            (None, "/w/openmpi"),
-            (Some(""), "/w/openmpi"),
-            (Some("/a:/b"), "/w/openmpi:/a:/b"),
+            (None, "/w/compat"),
+            (Some(""), "/w/compat"),
+            (Some("/a:/b"), "/w/compat:/a:/b"),
         ] {
             let mut environment = vec![("A".into(), "1".into())];
             environment.extend(before.map(|value| (VARIABLE.into(), value.into())));

@@ -14,10 +14,11 @@ const GRACE: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_secs(2);
 
 /// Ends all orphans, then the guardian. Orphans get SIGTERM and [`GRACE`] first, unless `hurry`.
-pub fn end(guardian: &Guardian, not_ours: &[Pid], hurry: bool) {
+pub fn end(guardian: &mut Guardian, not_ours: &[Pid], hurry: bool) {
+    let group = guardian.group();
     let orphans = || {
         let mut orphans = children();
-        orphans.retain(|pid| *pid != guardian.group() && !not_ours.contains(pid));
+        orphans.retain(|pid| *pid != group && !not_ours.contains(pid));
         orphans
     };
     let until = Instant::now() + GRACE;

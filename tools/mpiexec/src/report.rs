@@ -1,7 +1,7 @@
 //! Texts of `-version` and `-info`, and descriptions of exit codes and signals.
 
 use crate::affinity;
-use crate::cgroup::Limits;
+use crate::cgroup::{Limits, memory_limit};
 use crate::system::Ending;
 
 /// Returns the text of `-version`.
@@ -32,13 +32,9 @@ pub fn info() -> String {
 
 /// Returns the line about control groups' limits; empty if there are none.
 fn limits() -> String {
-    let limits = Limits::get();
-    let cpus = limits
-        .cpus
-        .map(|cpus| format!("the time of {cpus:.2} CPUs"));
-    let mebibytes = limits
-        .memory
-        .map(|bytes| format!("{} MiB of memory", bytes >> 20));
+    let cpus = Limits::get().cpus;
+    let cpus = cpus.map(|cpus| format!("the time of {cpus:.2} CPUs"));
+    let mebibytes = memory_limit().map(|bytes| format!("{} MiB of memory", bytes >> 20));
     let all: Vec<String> = [cpus, mebibytes].into_iter().flatten().collect();
     match all.is_empty() {
         true => String::new(),

@@ -162,6 +162,8 @@ struct Root {
     running: usize,
     /// The ranks of this host, if their agent is a fork of this process and not lost.
     own: Option<OwnRanks>,
+    /// The guardian of these ranks, until it is reaped.
+    guardian: Option<Pid>,
     children: Children,
     fence: Fence,
     /// Answers what concerns ranks of several hosts.
@@ -266,7 +268,8 @@ impl Root {
         let output = Output::new(options, &hosts.collect::<Vec<_>>(), &placement.node_of)?;
         let own = running.own.as_ref();
         let own_number = own.map(|own| own.member.number as usize);
-        let own = own.map(|own| OwnRanks::new(own.forked.group));
+        let guardian = own.map(|own| own.forked.group);
+        let own = guardian.map(OwnRanks::new);
         let mut events = Vec::new();
         let children = start_children(setup.common, setup.branches, running, &mut events)?;
         let rank = |&host: &usize| Rank {
@@ -302,6 +305,7 @@ impl Root {
                 .collect(),
             running: 0,
             own,
+            guardian,
             fence: Fence::new(false, children.len()),
             children,
             server,
@@ -667,10 +671,14 @@ impl Root {
             self.step(Some(until));
         }
         let until = Instant::now() + COMMANDS;
-        while self.children.any_command() && Instant::now() < until {
+        let runs = |root: &Root| root.children.any_command() || root.guardian.is_some();
+        while runs(self) && Instant::now() < until {
             self.step(Some(until));
         }
         self.children.end();
+        self.guardian
+            .iter()
+            .for_each(|&guardian| system::kill_group(guardian, libc::SIGKILL));
         // From here on the usual keys end us, should the reader of our output be stuck.
         self.signals.give_back();
         self.output.finish();

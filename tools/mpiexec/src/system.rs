@@ -1,12 +1,13 @@
 //! System calls that std doesn't offer, each behind a safe function.
 #![allow(unsafe_code, reason = "the one place of this program that calls libc")]
 
-use std::ffi::CStr;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -142,10 +143,22 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// The settings of a child process, applied between fork and exec.
-pub struct Setup {
-    /// The descriptors that the program inherits.
-    pub inherit: Vec<RawFd>,
+/// A process to start.
+pub struct Start<'a> {
+    /// The path of its program.
+    pub program: &'a Path,
+    /// Its arguments, from its name on.
+    pub arguments: &'a [OsString],
+    /// All of its environment.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Its working directory; `None` for this process's.
+    pub folder: Option<&'a Path>,
+    /// Its standard input, output and error; `None` for this process's. None is one of this process's.
+    pub streams: [Option<OwnedFd>; 3],
+    /// Other descriptors that it inherits.
+    pub inherit: Vec<OwnedFd>,
+    /// Its process group; `None` for this process's.
+    pub group: Option<Pid>,
     /// The affinity mask; empty for no change.
     pub cpus: Vec<u64>,
     /// The memory policy.
@@ -154,11 +167,28 @@ pub struct Setup {
     pub files: Option<Rlimit>,
 }
 
-/// Makes `command` apply `setup` when it starts, restore the signal mask of before
-/// [`Signals::take`], and die with this process.
-pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
-    let mask = signals.before;
-    let memory = setup.memory.map(|policy| {
+/// Bytes of the stack on which a process runs until it executes its program.
+const STACK: usize = 64 << 10;
+
+/// Starts a process that dies with this one. It gets the signal mask of before [`Signals::take`].
+/// Returns its number.
+pub fn start(start: Start, signals: &Signals) -> io::Result<Pid> {
+    fn strings(texts: impl Iterator<Item = Vec<u8>>) -> io::Result<Vec<CString>> {
+        let all: Result<_, _> = texts.map(CString::new).collect();
+        Ok(all?)
+    }
+    fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+        let all = texts.iter().map(|text| text.as_ptr());
+        all.chain([ptr::null()]).collect()
+    }
+    let path = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (program, folder) = (path(start.program)?, start.folder.map(path).transpose()?);
+    let arguments = strings(start.arguments.iter().map(|word| word.as_bytes().to_vec()))?;
+    let environment = start.environment.into_iter();
+    let environment =
+        strings(environment.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'=')))?;
+    let (arguments, environment) = (pointers(&arguments), pointers(&environment));
+    let memory = start.memory.map(|policy| {
         let mut nodes: Vec<libc::c_ulong> = Vec::new();
         let bits = libc::c_ulong::BITS as usize;
         for &node in &policy.nodes {
@@ -168,44 +198,91 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
         (policy.mode, nodes)
     });
     let launcher = Some(process::getpid());
-    let prepare = move || {
+    // SAFETY: the system calls get values, or addresses of data above, which this process keeps until
+    // the program is executed. None takes a lock or allocates: the process shares this one's memory.
+    let mut run = || unsafe {
+        for (stream, fd) in (0..).zip(&start.streams) {
+            if let Some(fd) = fd {
+                check(libc::dup2(fd.as_raw_fd(), stream))?;
+            }
+        }
+        if let Some(folder) = &folder {
+            check(libc::chdir(folder.as_ptr()))?;
+        }
+        if let Some(group) = start.group {
+            check(libc::setpgid(0, group))?;
+        }
         process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if process::getppid() != launcher {
             // The launcher died before prctl, so no signal would ever end this process.
             exit(1);
         }
-        if let Some(limit) = &setup.files {
+        if let Some(limit) = &start.files {
             let _ = process::setrlimit(Resource::Nofile, *limit);
         }
-        // SAFETY: the system calls get values, or addresses of data that this closure owns; none
-        // takes a lock or allocates, as pre_exec requires after fork.
-        unsafe {
-            if !setup.cpus.is_empty() {
-                let size = mem::size_of_val(&setup.cpus[..]);
-                // Fails if the CPUs were taken offline since; the process then runs unbound.
-                libc::sched_setaffinity(0, size, setup.cpus.as_ptr().cast());
-            }
-            if let Some((mode, nodes)) = &memory {
-                // set_mempolicy reads `maxnode - 1` bits.
-                let bits = nodes.len() * libc::c_ulong::BITS as usize + 1;
-                let how = *mode as libc::c_long;
-                let done = libc::syscall(libc::SYS_set_mempolicy, how, nodes.as_ptr(), bits);
-                // Containers may forbid set_mempolicy: an error only if -membind requested it.
-                if done < 0 && matches!(mode, Mode::Bind | Mode::Interleave) {
-                    return Err(io::Error::last_os_error());
-                }
-            }
-            for fd in &setup.inherit {
-                check(libc::fcntl(*fd, libc::F_SETFD, 0))?;
-            }
-            give_quit_back();
-            check(libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()))?;
+        if !start.cpus.is_empty() {
+            let size = mem::size_of_val(&start.cpus[..]);
+            // Fails if the CPUs were taken offline since; the process then runs unbound.
+            libc::sched_setaffinity(0, size, start.cpus.as_ptr().cast());
         }
-        Ok(())
+        if let Some((mode, nodes)) = &memory {
+            // set_mempolicy reads `maxnode - 1` bits.
+            let bits = nodes.len() * libc::c_ulong::BITS as usize + 1;
+            let how = *mode as libc::c_long;
+            let done = libc::syscall(libc::SYS_set_mempolicy, how, nodes.as_ptr(), bits);
+            // Containers may forbid set_mempolicy: an error only if -membind requested it.
+            if done < 0 && matches!(mode, Mode::Bind | Mode::Interleave) {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        for fd in &start.inherit {
+            check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0))?;
+        }
+        // Programs do not expect what Rust's runtime has set.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        give_quit_back();
+        check(libc::sigprocmask(
+            libc::SIG_SETMASK,
+            &signals.before,
+            ptr::null_mut(),
+        ))?;
+        libc::execvpe(program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+        Err(io::Error::last_os_error())
     };
-    // SAFETY: the closure only makes async-signal-safe system calls, takes no lock and does not
-    // allocate.
-    unsafe { command.pre_exec(prepare) };
+    let mut child = Child {
+        run: &mut run,
+        error: None,
+    };
+    let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+    // SAFETY: the child has this stack for itself. This process waits until it has executed its program
+    // or ended, and until then changes nothing that the child reads.
+    let pid = check(unsafe {
+        let top = stack.as_mut_ptr().add(stack.capacity()).cast();
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        libc::clone(enter, top, flags, (&raw mut child).cast())
+    })?;
+    match child.error.take() {
+        Some(error) => {
+            wait_for(pid);
+            Err(error)
+        }
+        None => Ok(pid),
+    }
+}
+
+/// A process before it executes its program.
+struct Child<'a> {
+    /// Executes the program; returns only if it can't.
+    run: &'a mut dyn FnMut() -> io::Result<()>,
+    error: Option<io::Error>,
+}
+
+/// Runs a [`Child`].
+extern "C" fn enter(child: *mut libc::c_void) -> i32 {
+    // SAFETY: `start` passes the address of its child, which it uses again when this process has ended.
+    let child = unsafe { &mut *child.cast::<Child>() };
+    child.error = (child.run)().err();
+    exit(1)
 }
 
 /// Makes processes whose parents die become children of this one.
@@ -328,7 +405,6 @@ pub fn allow_files(count: u64) -> io::Result<Option<Rlimit>> {
 
 /// Loads an MPI library, and calls `MPI_Init` and `MPI_Finalize`.
 pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
-    use std::os::unix::ffi::OsStrExt;
     let shown = library.to_string_lossy();
     let path = std::ffi::CString::new(library.as_bytes()).map_err(|e| e.to_string())?;
     // SAFETY: `path` is a C string; the constructors of an MPI library have no preconditions.
@@ -400,10 +476,11 @@ pub fn exit(code: u8) -> ! {
     unsafe { libc::_exit(code.into()) }
 }
 
-/// Forks a process that kills its process group when a pipe closes; see the module `guardian`.
+/// Forks a process that kills its process group when a pipe closes; see the module `guardian`. It drops
+/// `own`.
 ///
-/// Returns the process number and the other end of the pipe.
-pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
+/// Returns the process number, the other end of the pipe, and `own`.
+pub fn fork_watcher<T>(own: T) -> io::Result<(Pid, OwnedFd, T)> {
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: this program has one thread, so no lock is held in the child, which never returns.
     let pid = check(unsafe { libc::fork() })?;
@@ -411,7 +488,7 @@ pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
         // Parent and child both do it, since either may run first.
         let child = process::Pid::from_raw(pid);
         let _ = process::setpgid(child, child);
-        return Ok((pid, write));
+        return Ok((pid, write, own));
     }
     begin_group(c"mpiexec-guard");
     // SAFETY: a sigset_t is plain data that sigfillset makes valid.
@@ -420,7 +497,7 @@ pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
     }
-    drop(write);
+    drop((write, own));
     let mut byte = [0];
     while rustix::io::read(&read, &mut byte) != Ok(0) {}
     let _ = process::kill_current_process_group(Signal::KILL);

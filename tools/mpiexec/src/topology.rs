@@ -81,11 +81,10 @@ fn data_caches(dir: &Path) -> [Option<Vec<usize>>; 2] {
             "3" => &mut caches[1],
             _ => continue,
         };
-        if read("type").is_ok_and(|kind| kind.trim() != "Instruction") {
-            *cache = read("shared_cpu_list")
-                .ok()
-                .and_then(|list| cpu_list(list.trim()));
-        }
+        // Only first-level caches are for instructions or data alone.
+        *cache = read("shared_cpu_list")
+            .ok()
+            .and_then(|list| cpu_list(list.trim()));
     }
     caches
 }

@@ -17,7 +17,7 @@ const LIBRARIES: [(&str, &str); 5] = [
     ("libmpi.so.12", "C, the MPICH ABI"),
     ("libmpi_abi.so.1", "C, the standard ABI of MPI-5.0"),
     (
-        "weft/openmpi/libmpi.so.40",
+        "weft/compat/libmpi.so.40",
         "C, the ABI of Open MPI, for programs under mpiexec",
     ),
     ("libmpifort.so.12", "Fortran: mpif.h, mpi, mpi_f08"),

@@ -1,9 +1,8 @@
 //! Standard output, error and input of an agent's ranks.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, PipeWriter, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::process::ChildStdin;
 use std::time::Instant;
 
 use crate::lines::Lines;
@@ -114,7 +113,7 @@ impl Output {
 
 /// Standard input on its way to a rank.
 pub struct Feed {
-    to: Option<ChildStdin>,
+    to: Option<PipeWriter>,
     waiting: Outbox,
     /// Whether the input ends behind what waits.
     ends: bool,
@@ -124,7 +123,7 @@ pub struct Feed {
 
 impl Feed {
     /// Creates the writer of a rank's standard input.
-    pub fn new(to: ChildStdin) -> io::Result<Feed> {
+    pub fn new(to: PipeWriter) -> io::Result<Feed> {
         system::set_nonblocking(&to)?;
         Ok(Feed {
             to: Some(to),

@@ -1,13 +1,13 @@
 //! The ranks of an agent's host: their start, their PMI sockets, their output and their ends.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use pmi::server::{Action, Stage};
@@ -24,7 +24,7 @@ use crate::options::{Inherit, Section};
 use crate::output::Outbox;
 use crate::processes;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
-use crate::system::{self, Ending, Pid, Setup};
+use crate::system::{self, Ending, Pid, Start};
 use crate::wire::frames::Bytes;
 use crate::wire::messages::{Common, Part, Up, from_ending, from_stage};
 use crate::wire::tree::OWN;
@@ -149,58 +149,55 @@ impl Agent {
     ) -> io::Result<Rank> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let node = node_socket();
         let is_fed = common.input.contains(&spec.rank);
         let inherits = common.inherits_input == Some(spec.rank);
-        let stdin = match (inherits, is_fed) {
-            (true, _) => Stdio::inherit(),
-            (false, true) => Stdio::piped(),
-            (false, false) => Stdio::null(),
+        let (stdin, feed) = match (inherits, is_fed) {
+            (true, _) => (None, None),
+            (false, true) => {
+                let (theirs, ours) = io::pipe()?;
+                (Some(theirs.into()), Some(Feed::new(ours)?))
+            }
+            (false, false) => (Some(File::open("/dev/null")?.into()), None),
         };
-        let mut command = Command::new(&program.path);
-        command
-            .arg0(&section.command[0])
-            .args(&section.command[1..])
-            .env_clear()
-            .envs(program.environment.iter().cloned())
-            .envs(variables(common, section.count, theirs.as_raw_fd(), &spec))
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(self.guardian.group());
+        let [(out, their_out), (err, their_err)] = [io::pipe()?, io::pipe()?];
+        let own = variables(common, section.count, theirs.as_raw_fd(), &spec);
+        let own = own.map(|(name, value)| (name.into(), value));
+        let mut environment: BTreeMap<OsString, OsString> =
+            program.environment.iter().cloned().chain(own).collect();
         if let Some(dir) = &section.wdir {
-            command.current_dir(dir).env("PWD", dir);
+            environment.insert("PWD".into(), dir.into());
         }
-        let mut inherit = vec![theirs.as_raw_fd()];
-        if let Some((socket, description)) = &node {
-            command.env("WEFT_NODE_SOCKET", description);
-            inherit.push(socket.as_raw_fd());
+        let mut inherit = vec![theirs.into()];
+        if let Some((socket, description)) = node_socket() {
+            environment.insert("WEFT_NODE_SOCKET".into(), description.into());
+            inherit.push(socket);
         }
-        let setup = Setup {
+        let start = Start {
+            program: &program.path,
+            arguments: &section.command,
+            environment,
+            folder: section.wdir.as_deref(),
+            streams: [stdin, Some(their_out.into()), Some(their_err.into())],
             inherit,
+            group: Some(self.guardian.group()),
             cpus: spec.share.cpus,
             memory: spec.share.memory,
             files: spec.limit,
         };
-        system::prepare(&mut command, &self.signals, setup);
         let folder = section.wdir.as_deref().unwrap_or(Path::new("."));
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         let since = SystemTime::now();
-        let mut child = command.spawn()?;
         let asks = common.terminal && (is_fed || inherits);
-        let output = |pipe: Option<OwnedFd>| {
-            pipe.map_or(Ok(Output::default()), |pipe| Output::new(pipe, asks))
-        };
         Ok(Rank {
-            pid: Pid::try_from(child.id()).unwrap_or(0),
+            pid: system::start(start, &self.signals)?,
             ending: None,
             pmi: Some(ours),
             answers: Outbox::default(),
             output: [
-                output(child.stdout.take().map(OwnedFd::from))?,
-                output(child.stderr.take().map(OwnedFd::from))?,
+                Output::new(out.into(), asks)?,
+                Output::new(err.into(), asks)?,
             ],
-            feed: child.stdin.take().map(Feed::new).transpose()?,
+            feed,
             folder,
             since,
         })
@@ -335,6 +332,7 @@ impl Agent {
             | Action::Still { .. }
             | Action::SpawnEnd { .. } => {}
             Action::Up { rank, line } => {
+                self.has_asked = true;
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });
             }

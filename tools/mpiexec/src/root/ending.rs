@@ -125,6 +125,11 @@ impl Root {
             }
         }
         while let Some((pid, ending)) = system::reap() {
+            if self.guardian.take_if(|guardian| *guardian == pid).is_some() {
+                // Another group may get the number.
+                self.own = None;
+                continue;
+            }
             let mut actions = Vec::new();
             let server = &mut self.server;
             match self.offspring.reap(pid, ending, server, &mut actions) {
@@ -629,13 +634,15 @@ impl Root {
         let Some(spawned) = options.spawned.as_ref().filter(|_| !self.is_spawn_answered) else {
             return;
         };
+        // One that ends as soon as it has been started is no refusal.
+        let runs = self.ranks.iter().all(|rank| rank.pid.is_some());
         match &self.cause {
-            Some(cause) => {
+            Some(cause) if !runs => {
                 spawned.failed(&cause.text);
                 self.refused = true;
             }
-            None if self.hosts.iter().all(|host| host.settled) => spawned.started(placement),
-            None => return,
+            None if self.hosts.iter().any(|host| !host.settled) => return,
+            _ => spawned.started(placement),
         }
         self.is_spawn_answered = true;
     }

@@ -15,7 +15,7 @@ const FIRST: Duration = Duration::from_millis(20);
 const OURS: [&str; 3] = [
     "lib/libmpi.so.12",
     "lib/libmpi_abi.so.1",
-    "lib/weft/openmpi/libmpi.so.40",
+    "lib/weft/compat/libmpi.so.40",
 ];
 
 /// Processes below a rank that are looked at, such as a script's program.

@@ -1,11 +1,11 @@
 //! A spawned job in the launcher of the spawning rank.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pmi::server::SPAWN_NUMBER;
@@ -13,7 +13,7 @@ use pmi::wire::Lines;
 use pmi::words;
 
 use super::{SPAWNED, ended, tell_end};
-use crate::system::{self, Ending, Pid, Setup, Signals};
+use crate::system::{self, Ending, Pid, Signals, Start};
 
 /// Time for a new launcher to read its options.
 const READ: Duration = Duration::from_secs(30);
@@ -52,20 +52,27 @@ impl SpawnedJob {
         let (names, their_names) = UnixStream::pair().map_err(failed)?;
         names.set_nonblocking(true).map_err(failed)?;
         let program = std::env::current_exe().map_err(failed)?;
-        let mut command = Command::new(program);
-        command
-            .arg(format!("-{SPAWNED}"))
-            .arg(their_status.as_raw_fd().to_string())
-            .arg(their_names.as_raw_fd().to_string());
-        let inherited = [OwnedFd::from(their_status), OwnedFd::from(their_names)];
-        let setup = Setup {
-            inherit: inherited.iter().map(AsRawFd::as_raw_fd).collect(),
+        let number = |end: &UnixStream| end.as_raw_fd().to_string().into();
+        let arguments = [
+            program.clone().into(),
+            format!("-{SPAWNED}").into(),
+            number(&their_status),
+            number(&their_names),
+        ];
+        let nothing = File::open("/dev/null").map_err(failed)?;
+        let start = Start {
+            program: &program,
+            arguments: &arguments,
+            environment: std::env::vars_os().collect(),
+            folder: None,
+            streams: [Some(nothing.into()), None, None],
+            inherit: vec![their_status.into(), their_names.into()],
+            group: None,
             cpus: Vec::new(),
             memory: None,
             files: None,
         };
-        system::prepare(&mut command, signals, setup);
-        let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
+        let pid = system::start(start, signals).map_err(failed)?;
         // Blocks only if the options exceed the socket's buffer, some 200 KB. If the launcher
         // doesn't read them, `news` returns the error.
         let _ = status.set_write_timeout(Some(READ));
@@ -73,7 +80,7 @@ impl SpawnedJob {
         let _ = status.shutdown(Shutdown::Write);
         status.set_nonblocking(true).map_err(failed)?;
         Ok(SpawnedJob {
-            pid: Pid::try_from(child.id()).unwrap_or(0),
+            pid,
             asker,
             size: spawn.size(),
             places: Vec::new(),

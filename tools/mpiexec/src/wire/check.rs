@@ -4,6 +4,8 @@
 //! An agent has proved a secret, but its host may be broken or in other hands. It must not end `mpiexec`, or speak for
 //! ranks of other hosts.
 
+use std::collections::BTreeSet;
+
 use crate::wire::messages::{Plan, Up};
 
 /// The hosts and ranks of a child and of the agents below it: its messages may name no others.
@@ -13,6 +15,8 @@ pub struct Claims {
     hosts: Vec<Host>,
     /// Ranks in order.
     ranks: Vec<u32>,
+    /// Those that have ended.
+    ended: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -42,12 +46,22 @@ impl Claims {
         let all = branch.iter().flat_map(|member| &member.ranks);
         let mut ranks: Vec<u32> = all.copied().collect();
         ranks.sort_unstable();
-        Claims { hosts, ranks }
+        let ended = BTreeSet::new();
+        Claims {
+            hosts,
+            ranks,
+            ended,
+        }
     }
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks.len()
+    }
+
+    /// Returns whether the end of each rank was reported.
+    pub fn have_ended(&self) -> bool {
+        self.ended.len() == self.ranks.len()
     }
 
     fn host(&mut self, number: u32) -> Result<&mut Host, String> {
@@ -103,7 +117,10 @@ impl Claims {
                     _ => false,
                 };
                 match is_known && stage <= 2 {
-                    true => Ok(()),
+                    true => {
+                        self.ended.insert(rank);
+                        Ok(())
+                    }
                     false => Err(format!(
                         "says that rank {rank} has ended with an impossible status ({how}, {stage})"
                     )),
@@ -204,6 +221,16 @@ mod tests {
                 ..Member::default()
             })
             .into()
+    }
+
+    #[test]
+    fn the_end_of_each_rank_counts_once() {
+        let mut claims = Claims::new(&members());
+        for (rank, all) in [(2, false), (9, false), (9, false), (1, false), (6, true)] {
+            let ranks = vec![(rank, (0, 2))];
+            assert_eq!(claims.check(&Up::Ended { ranks }).is_ok(), rank != 1);
+            assert_eq!(claims.have_ended(), all, "after rank {rank}");
+        }
     }
 
     #[test]

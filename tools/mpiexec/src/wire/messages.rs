@@ -125,7 +125,7 @@ pub enum Up {
     Trouble { host: u32, code: u8, text: String },
     /// The agents of these hosts are lost.
     Lost { hosts: Vec<u32>, text: String },
-    /// Farewell of the agent and those below it.
+    /// Farewell of the agent and those below it, after `Quit` or the ends of all their ranks.
     Gone { notes: Vec<String> },
     /// How far each rank of a host has come in MPI, in order of their ranks: silent (0), active (1)
     /// or finalized (2).
