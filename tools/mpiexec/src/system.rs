@@ -167,7 +167,8 @@ pub struct Start<'a> {
     pub files: Option<Rlimit>,
 }
 
-/// Bytes of the stack on which a process runs until it executes its program.
+/// Bytes of the stack on which a process runs until it executes its program, without the arguments: the C
+/// library copies their addresses for a script that names no interpreter.
 const STACK: usize = 64 << 10;
 
 /// Starts a process that dies with this one. It gets the signal mask of before [`Signals::take`].
@@ -253,7 +254,8 @@ pub fn start(start: Start, signals: &Signals) -> io::Result<Pid> {
         run: &mut run,
         error: None,
     };
-    let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+    let bytes = STACK + mem::size_of_val(&arguments[..]);
+    let mut stack: Vec<u128> = Vec::with_capacity(bytes / size_of::<u128>());
     // SAFETY: the child has this stack for itself. This process waits until it has executed its program
     // or ended, and until then changes nothing that the child reads.
     let pid = check(unsafe {
