@@ -33,7 +33,7 @@ static uint64_t key_of(const struct head *head) {
     return (uint64_t)head->from * 77777777 + (uint64_t)(head->thread * 100000 + head->number);
 }
 
-/* A message to each rank in turn, then one to each thread that says that there are no more. */
+/* Messages to each rank in turn, then one to each that says that there are no more. */
 static void *sender(void *argument) {
     char *data = allocate(MAX);
     for (int i = 0; i < EACH; i++) {
@@ -48,6 +48,9 @@ static void *sender(void *argument) {
             OK(MPI_Issend(data, bytes, MPI_CHAR, to, i % 3, MPI_COMM_WORLD, &request));
             OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
         }
+    }
+    for (int to = 0; to < size; to++) {
+        OK(MPI_Send(NULL, 0, MPI_CHAR, to, 50, MPI_COMM_WORLD));
     }
     free(data);
     return NULL;
@@ -75,10 +78,11 @@ static int handle(const char *data, const MPI_Status *status) {
     return 1;
 }
 
+/* Receives until it has its share of the last messages. A sender's last one is matched after all its others. */
 static void *receiver(void *unused) {
     char *data = allocate(MAX);
     MPI_Status status;
-    do {
+    for (int ends = 0; ends < size;) {
         if (way == RECV) {
             OK(MPI_Recv(data, MAX, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
         } else if (way == MPROBE) {
@@ -97,7 +101,8 @@ static void *receiver(void *unused) {
                 sched_yield(); /* eight threads have two cores */
             }
         }
-    } while (handle(data, &status));
+        ends += !handle(data, &status);
+    }
     free(data);
     return unused;
 }
@@ -119,10 +124,6 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < THREADS; i++) {
         CHECK_EQ(pthread_join(senders[i], NULL), 0);
-    }
-    barrier(quiet);
-    for (int i = 0; i < THREADS; i++) {
-        OK(MPI_Send(NULL, 0, MPI_CHAR, rank, 50, MPI_COMM_WORLD));
     }
     for (int i = 0; i < THREADS; i++) {
         CHECK_EQ(pthread_join(receivers[i], NULL), 0);
