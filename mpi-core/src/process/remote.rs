@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use netmod::{LaneError, RemoteAddr, VciId};
+use netmod::{LaneError, RemoteAddr, RemoteKey, VciId};
 
 use super::{Process, Source};
 use crate::error::Result;
 use crate::pt2pt::engine::{Address, MatchedMessage};
-use crate::pt2pt::operations::{Access, Flight};
+use crate::pt2pt::operations::{Access, Block, Flight};
 use crate::vci::Started;
 
 impl Process {
@@ -41,6 +41,33 @@ impl Process {
         // SAFETY: the caller keeps the access's memory valid, and the peer has exposed the blocks
         // (# Safety).
         unsafe { self.lock(vci)?.start_access(access, owner) }
+    }
+
+    /// Puts one block from plain memory, if the transport has space. Uses transport number `transport`,
+    /// or the route to the peer. Returns whether the put was issued; if not, nothing has changed,
+    /// and [`Process::start_access`] returns the reason.
+    ///
+    /// # Errors
+    /// If the VCI is not open.
+    ///
+    /// # Safety
+    /// `local` holds the block's bytes until the put is complete, and the peer has exposed the
+    /// block.
+    #[inline]
+    pub unsafe fn put_at_once(
+        &self,
+        vci: VciId,
+        to: (u32, Address),
+        transport: Option<usize>,
+        place: (RemoteKey, Block),
+        local: *const u8,
+        flight: &Arc<Flight>,
+    ) -> Result<bool> {
+        // SAFETY: `local` stays valid, and the peer has exposed the block (# Safety).
+        Ok(unsafe {
+            self.lock(vci)?
+                .put_at_once(to, transport, place, local, flight)
+        })
     }
 
     /// Issues more blocks of an access that was [`Started::Partly`]. Returns whether all are

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use netmod::breakdown::{Part, enter};
-use netmod::{Issued, LaneError, RemoteAccess, RemoteAddr};
+use netmod::{Issued, LaneError, RemoteAccess, RemoteAddr, RemoteKey};
 
 use super::VciState;
 use crate::error::Result;
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::engine::failed;
-use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops};
+use crate::pt2pt::operations::{Access, Act, Block, Blocks, Flight, Op, Ops};
 use crate::pt2pt::request::{RequestId, Role};
 
 /// The outcome of starting an access.
@@ -93,6 +93,56 @@ impl VciState {
             true => Started::Partly(index, outer),
             false => Started::Pending(outer),
         })
+    }
+
+    /// Puts one contiguous block, if there is space. Most such puts complete at once and need no
+    /// [`Access`]. Returns whether it was issued.
+    ///
+    /// # Safety
+    /// `local` holds the bytes of the block and stays valid until the put is complete; the peer has
+    /// exposed the block.
+    pub unsafe fn put_at_once(
+        &mut self,
+        (target, to): (u32, Address),
+        transport: Option<usize>,
+        (key, run): (RemoteKey, Block),
+        local: *const u8,
+        flight: &Arc<Flight>,
+    ) -> bool {
+        let Ok(route) = transport.map_or_else(|| self.route_index(to), Ok) else {
+            return false;
+        };
+        let index = self.engine.remote.next();
+        let (offset, len) = run;
+        let remote = RemoteAddr { key, offset };
+        let (lane, token) = (&mut self.routes[route].lane, Ops::token(index));
+        let part = enter(Part::Lane);
+        // SAFETY: `local` is valid until the put is complete (# Safety).
+        let issued = unsafe {
+            lane.access(
+                to.peer,
+                to.vci,
+                RemoteAccess::put(local, len, remote),
+                token,
+            )
+        };
+        drop(part);
+        match issued {
+            Ok(Issued::Complete) => {}
+            Ok(Issued::Pending) => {
+                let runs = (key, Blocks::One([run]));
+                let (local, flight) = (local.cast_mut(), flight.clone());
+                let mut access = Access::new((target, to), runs, Act::Put, local, flight);
+                (access.next, access.moved, access.parts) = (1, len, 1);
+                access.transport = transport;
+                access.number = access.flight.begin(target);
+                self.engine.remote.insert(Op::Access(access));
+            }
+            Err(_) => return false,
+        }
+        self.engine.counters.native_puts += 1;
+        flight.wrote(target);
+        true
     }
 
     /// Issues more of an access. Returns whether nothing is left to issue.

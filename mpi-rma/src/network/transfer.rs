@@ -10,7 +10,7 @@ use netmod::{LaneError, RemoteKey};
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::service::Service;
 use crate::window::buffers::{Completion, Target};
-use crate::window::keys::Far;
+use crate::window::keys::{Ends, Far};
 use crate::window::members::{Messages, Network};
 use crate::window::runs::RunList;
 use crate::window::transfer::{TargetMemory, Transfer};
@@ -88,6 +88,11 @@ impl Network {
         };
         // SAFETY: the origin's buffer stays as the transfer describes it until the access is
         // complete (`TargetMemory`).
+        if write && unsafe { put_inline(transfer, service, (key, lane), &blocks)? } {
+            return Ok(Issued::Begun(None));
+        }
+        // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+        // complete (`TargetMemory`).
         let access = unsafe { window.access(service, transfer, (key, lane), blocks, write) };
         match service.issue(transfer.process, access, lane, transfer.completion)? {
             Ok(request) => Ok(Issued::Begun(request)),
@@ -115,6 +120,29 @@ impl Network {
         let blocks = transfer.window.native_runs(target, transfer.at);
         Ok(blocks.map(|blocks| Remote { key, lane, blocks }))
     }
+}
+
+/// Issues a put of one contiguous block if the transport has space for it. Returns whether it did.
+///
+/// # Safety
+/// That of [`TargetMemory::put`].
+unsafe fn put_inline(
+    transfer: &Transfer<'_>,
+    service: &Service,
+    (key, lane): (RemoteKey, usize),
+    blocks: &Blocks,
+) -> Result<bool> {
+    let (Completion::Blocking, Some(local), Blocks::One([block])) =
+        (transfer.completion, transfer.origin.contiguous(), blocks)
+    else {
+        return Ok(false);
+    };
+    let flight = &service.lanes.get(lane).flight;
+    let Ends { vci_here, there } = service.address(transfer.target.rank, lane);
+    let to = (transfer.target.rank, there);
+    let (process, transport) = (transfer.process, service.transport_index());
+    // SAFETY: the buffer is readable until the put is complete, by this function's contract.
+    unsafe { process.put_at_once(vci_here, to, transport, (key, *block), local, flight) }
 }
 
 impl Window {
