@@ -38,8 +38,8 @@ impl Process {
     }
 
     /// Makes one round of progress on a VCI and on the sources. Returns whether anything happened,
-    /// and whether a round over all VCIs is due: after many polls in which nothing happened, and
-    /// after many more in which something did, since a loop of short waits has no others.
+    /// and whether a round over all VCIs is due: after some polls in which nothing happened, or more
+    /// in which something did. A program that repeats short waits has only the latter.
     #[inline]
     pub(super) fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
         // Stores of other processes do not depend on messages, so that they are read first.
@@ -55,7 +55,7 @@ impl Process {
                     return Ok((true, false));
                 }
                 let all_due = match any {
-                    true => state.count_fruitful(),
+                    true => state.count_fruitful() && self.wait.global_every != 0,
                     false => state.backoff.global_round_after_next(&self.wait),
                 };
                 if !any {

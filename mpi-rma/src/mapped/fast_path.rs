@@ -250,7 +250,8 @@ impl Window {
             || epochs.targets.get_fast(target as u32) & (SHARED | EXCLUSIVE) != 0
     }
 
-    /// Whether an access with a request, or a flush, ends at once, and without progress.
+    /// Whether an access with a request, or a flush, ends at once and without progress. Counts the
+    /// call if so.
     #[inline(always)]
     pub fn ends_at_once(&self, target: i32) -> bool {
         self.is_locked(target) && skip_progress()
