@@ -21,7 +21,7 @@ impl Process {
     pub fn poll(&self, vci: VciId) -> Result<bool> {
         let (any, all_due) = self.poll_one(vci)?;
         if all_due && self.open.load(Ordering::Relaxed) > 1 {
-            return Ok(any | self.poll_others(Some(vci))?);
+            return Ok(any | self.round(Some(vci))?);
         }
         Ok(any)
     }
@@ -32,7 +32,7 @@ impl Process {
     pub(super) fn poll_in_wait(&self, vci: VciId) -> Result<bool> {
         let (any, all_due) = self.poll_one(vci)?;
         if any && all_due && self.open.load(Ordering::Relaxed) > 1 {
-            self.poll_others(Some(vci))?;
+            self.round(Some(vci))?;
         }
         Ok(any)
     }
@@ -55,7 +55,7 @@ impl Process {
                     return Ok((true, false));
                 }
                 let all_due = match any {
-                    true => state.count_fruitful() && self.wait.global_every != 0,
+                    true => state.count_fruitful(),
                     false => state.backoff.global_round_after_next(&self.wait),
                 };
                 if !any {
@@ -93,6 +93,15 @@ impl Process {
             return true;
         }
         any
+    }
+
+    /// Makes one round of progress over all open VCIs except `but`, unless `WEFT_PROGRESS_ROUND` is 0.
+    #[cold]
+    pub(super) fn round(&self, but: Option<VciId>) -> Result<bool> {
+        match self.wait.global_every {
+            0 => Ok(false),
+            _ => self.poll_others(but),
+        }
     }
 
     /// Makes one round of progress over all open VCIs except `but`. Skips VCIs that other threads
@@ -137,7 +146,7 @@ impl Process {
             (any, all_due) = (any | one, all_due | due);
         }
         if all_due && self.open.load(Ordering::Relaxed) > 1 {
-            any |= self.poll_all()?;
+            any |= self.round(None)?;
         }
         Ok(any)
     }

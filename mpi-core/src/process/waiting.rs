@@ -380,10 +380,7 @@ impl Process {
             return Ok(());
         }
         restart_skipping();
-        match self.wait.global_every {
-            0 => Ok(()),
-            _ => self.poll_all().map(drop),
-        }
+        self.round(None).map(drop)
     }
 
     /// Backs off between two fruitless polls. Returns whether it is time to sleep.
