@@ -36,8 +36,6 @@ pub enum AwaitedEvent {
         /// Number of origins.
         origins: u32,
     },
-    /// Calls of `MPI_Win_fence` by the other ranks.
-    Fence,
     /// The creation of a communicator by the first member of its group.
     Creation {
         /// Process of the first member.
@@ -76,7 +74,6 @@ impl fmt::Display for AwaitedEvent {
                 };
                 write!(f, "MPI_Win_lock: waits for {kind} lock of rank {target}")
             }
-            AwaitedEvent::Fence => f.write_str("MPI_Win_fence: waits for the other ranks"),
             AwaitedEvent::LockAll => {
                 f.write_str("MPI_Win_lock_all: waits for those with exclusive locks")
             }

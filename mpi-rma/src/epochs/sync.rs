@@ -94,21 +94,15 @@ impl Window {
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
         }
         event!(Rma, Debug, "fence, {:?}", self.mode);
-        if self.outbox.is_some() {
-            let settled = self.settle(process, None, TargetProgress::Expected);
-            full_fence();
-            let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);
-            self.fences.store(number, Ordering::Relaxed);
-            let (control, vci) = (self.control()?, self.comm.vci());
-            control.fence(process, vci, number)?;
-            full_fence();
-            return settled;
-        }
-        self.flush_dirty(process)?;
+        let flushed = match self.outbox {
+            Some(_) => self.settle(process, None, TargetProgress::Expected),
+            None => self.flush_dirty(process),
+        };
         full_fence();
+        // Even if accesses have failed: the others wait.
         mpi_coll::barrier(process, &self.comm)?;
         full_fence();
-        Ok(())
+        flushed
     }
 
     /// Locks a target (`MPI_Win_lock`).

@@ -74,8 +74,6 @@ pub(crate) struct Block {
     acting: Line<AtomicU32>,
     /// Origins that have completed their access to this member's exposure.
     completions: Line<atomic::AtomicU32>,
-    /// Fences that the member has reached, in modes where fences are words in memory.
-    fences: Line<atomic::AtomicU32>,
 }
 
 /// The control blocks of all members.
@@ -355,29 +353,6 @@ impl Control {
         Ok(())
     }
 
-    /// Reaches fence `number`, counted from 1, and waits until all other members have.
-    ///
-    /// # Errors
-    /// One of them has died.
-    pub fn fence(&self, process: &Process, vci: u16, number: u32) -> Result<()> {
-        let fences = |member: usize| &self.block(member).fences.0;
-        fences(self.me).store(number, Ordering::Release);
-        let mut next = 0;
-        let what = AwaitedEvent::Fence;
-        Waiter { process, vci, what }.wait(
-            || self.check(process, 0..self.members),
-            || {
-                // Other members may have reached the next fence already.
-                while next < self.members
-                    && fences(next).load(Ordering::Acquire).wrapping_sub(number) as i32 >= 0
-                {
-                    next += 1;
-                }
-                Ok(next == self.members)
-            },
-        )
-    }
-
     /// Signals to `member` that an access to its memory is complete.
     pub fn complete(&self, member: usize) {
         let completions = &self.block(member).completions.0;
@@ -395,8 +370,7 @@ impl Control {
     }
 }
 
-/// Waits for a word in shared memory, whose changes give no wakeup: by polling, with progress and
-/// short naps.
+/// Waits for a word in shared memory that members of the window write.
 pub(crate) struct Waiter<'a> {
     pub process: &'a Process,
     pub vci: u16,
@@ -410,20 +384,16 @@ impl Waiter<'_> {
         mut check: impl FnMut() -> Result<()>,
         mut done: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
-        const NAP: Duration = Duration::from_micros(50);
         const CHECK_EVERY: Duration = Duration::from_millis(50);
-        let process = self.process;
-        let mut fruitless = 0u32;
-        let (mut note, mut rounds, mut last) = (None, 0u32, None);
-        loop {
-            // The first round doesn't poll: the word may have changed already.
+        let Waiter { process, vci, what } = *self;
+        let (mut note, mut polls, mut last) = (None, 0u32, None);
+        process.wait_for_stores(vci, || {
             if done()? {
-                return Ok(());
+                return Ok(Some(()));
             }
-            rounds = rounds.wrapping_add(1);
-            if rounds.is_multiple_of(256) {
-                note.get_or_insert_with(|| process.note(self.what, self.vci, std::iter::empty()));
-                process.report_if_wanted();
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(64) {
+                note.get_or_insert_with(|| process.note(what, vci, std::iter::empty()));
                 if last.get_or_insert_with(Instant::now).elapsed() > CHECK_EVERY {
                     check()?;
                     // The holder may be waiting for a message that lies in this process's inbox
@@ -432,17 +402,8 @@ impl Waiter<'_> {
                     last = None;
                 }
             }
-            if process.poll(self.vci)? {
-                fruitless = 0;
-                continue;
-            }
-            fruitless = fruitless.saturating_add(1);
-            match fruitless {
-                0..100 => std::hint::spin_loop(),
-                100..2_000 => process.yield_or_nap(),
-                _ => std::thread::sleep(NAP),
-            }
-        }
+            Ok(None)
+        })
     }
 }
 

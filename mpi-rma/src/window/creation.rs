@@ -239,7 +239,6 @@ impl Window {
             epochs: Epochs::new(comm.size() as usize),
             hit_rate: HitRate::default(),
             outbox,
-            fences: AtomicU32::new(0),
             raised_losses: AtomicU32::new(0),
             attached: Arc::default(),
             counters: Arc::default(),

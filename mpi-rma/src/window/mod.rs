@@ -111,8 +111,6 @@ pub struct Window {
     pub(crate) hit_rate: HitRate,
     /// The deferred accesses, if the window has rings.
     pub(crate) outbox: Option<Outbox>,
-    /// Fences passed by this process, in modes where fences are words in memory.
-    pub(crate) fences: AtomicU32,
     /// Number of known failures when this window last raised one, or last locked all targets.
     pub(crate) raised_losses: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
@@ -443,7 +441,6 @@ mod tests {
             epochs: Epochs::new(size as usize),
             hit_rate: HitRate::default(),
             outbox: None,
-            fences: AtomicU32::new(0),
             attached: Arc::default(),
             counters: Arc::default(),
             name: Mutex::default(),
