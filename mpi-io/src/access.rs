@@ -23,7 +23,6 @@ use crate::locks::{Locked, Locks};
 use crate::memory::Memory;
 use crate::one_run::move_all;
 use crate::posix::MOST_PIECES;
-use crate::read_once::ReadOnce;
 use crate::runs::Runs;
 use crate::view::{Run, View};
 use crate::writers::{Entered, Writers};
@@ -37,7 +36,6 @@ pub(crate) struct Shared {
     pub locks: Locks,
     pub writers: Writers,
     pub combiner: Combiner,
-    pub read_once: ReadOnce,
     /// The window of data sieving, kept for the next access.
     pub window: Mutex<Vec<u8>>,
     pub hints: Mutex<Arc<Hints>>,

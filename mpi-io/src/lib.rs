@@ -10,8 +10,8 @@
 //! (`access`), by threads (`pool`), or together with the others (`collective`, with the two phases
 //! of the aggregators in `phases`). A [`driver::Storage`] moves bytes between memory and the file.
 //!
-//! Ranks of a node share work through common memory: `combine` merges their writes, `read_once`
-//! their reads of one range, `writers` makes data sieving sound beside writes without locks.
+//! Ranks of a node share work through common memory: `combine` merges their writes, `writers` makes
+//! data sieving sound beside writes without locks.
 //! Nonblocking and split collective accesses are the steps of blocking ones, as futures that a
 //! source of progress polls (`exchange`, `files`).
 
@@ -40,7 +40,6 @@ mod phases;
 mod pool;
 mod position;
 mod posix;
-mod read_once;
 mod runs;
 mod shared_area;
 mod shared_pointer;

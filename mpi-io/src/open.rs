@@ -25,7 +25,6 @@ use crate::file::File;
 use crate::files::Files;
 use crate::hints::Hints;
 use crate::locks::Locks;
-use crate::read_once::{self, ReadOnce};
 use crate::shared_area::{SharedArea, SharedWords};
 use crate::shared_pointer::SharedPointer;
 use crate::system;
@@ -135,7 +134,7 @@ impl File {
             Some(words) => Some(words.clone()),
             None => None,
         };
-        let len = combine::piece_len(members) + read_once::piece_len(members);
+        let len = combine::piece_len(members);
         let memory = process.shared_memory();
         let room = words.clone().zip(memory).map(|(words, memory)| {
             let first = combine::first_len(members);
@@ -144,8 +143,7 @@ impl File {
         let shared = Shared {
             path,
             amode,
-            combiner: Combiner::new(room.clone(), me, members, &*storage),
-            read_once: ReadOnce::new(room, combine::piece_len(members), me, members, &*storage),
+            combiner: Combiner::new(room, me, members, &*storage),
             storage,
             locks: Locks::default(),
             writers: Writers::new(words, me, members),

@@ -17,7 +17,6 @@ use crate::combine::ROOM;
 use crate::direction::Direction;
 use crate::hints::{Choice, Hints};
 use crate::one_run::move_all;
-use crate::read_once::{Picked, WINDOW};
 use crate::runs::Runs;
 use crate::view::{Run, View};
 
@@ -156,11 +155,6 @@ pub(crate) fn transfer(
     }
     let span = view.span(position, len);
     let room = room.min(span.end - span.start);
-    let shares = direction == Direction::Read && !shared.is_atomic() && room >= WINDOW;
-    let reading = match shares {
-        true => shared.read_once.begin(&span),
-        false => None,
-    };
     let mut own = Vec::new();
     // Another thread may be using the kept window.
     let mut kept = shared.window.try_lock();
@@ -174,22 +168,7 @@ pub(crate) fn transfer(
         let first = view.place(next);
         let most = end.min(next.saturating_add(room));
         let here = start.wrapping_add((next - position) as usize);
-        let mut limit = first + room;
-        if let Some(reading) = &reading {
-            let number = first / WINDOW;
-            if let Some(picked) = reading.window(&*shared.storage, number) {
-                // SAFETY: `start` is valid for `len` bytes, and `here` points to the data of
-                // position `next` in it.
-                let part = unsafe { pick(view, &picked, number * WINDOW, next..most, here) };
-                next += part;
-                match part {
-                    0 => break,
-                    _ => continue,
-                }
-            }
-            limit = limit.min((number + 1) * WINDOW);
-        }
-        let mut after = view.bytes_before(limit, next + 1, most);
+        let mut after = view.bytes_before(first + room, next + 1, most);
         if together {
             after = after.min(next + ROOM as u64);
             let mut runs = Runs::default();
@@ -220,27 +199,6 @@ pub(crate) fn transfer(
         }
     }
     Ok(next - position)
-}
-
-/// Copies the bytes of part of the stream from a window, which begins at byte `at` of the file.
-/// Returns their number.
-///
-/// # Safety
-/// `start` is valid for the bytes of the part.
-unsafe fn pick(
-    view: &View,
-    picked: &Picked<'_>,
-    at: u64,
-    stream: Range<u64>,
-    start: *mut u8,
-) -> u64 {
-    let end = at + picked.data.len() as u64;
-    let len = view.bytes_before(end, stream.start, stream.end) - stream.start;
-    // SAFETY: the caller guarantees valid memory for the part, which is the program's and does not
-    // overlap the window.
-    let out = unsafe { std::slice::from_raw_parts_mut(start, len as usize) };
-    view.gather(picked.data, at, stream.start, out);
-    len
 }
 
 /// Reads part of the stream, which lies in `covered`. Returns the bytes that the file has of it.

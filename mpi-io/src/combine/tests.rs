@@ -10,7 +10,6 @@ use crate::amode::Amode;
 use crate::direction::Direction;
 use crate::hints::Hints;
 use crate::locks::Locks;
-use crate::read_once::{self, ReadOnce};
 use crate::view::Run;
 use crate::writers::Writers;
 
@@ -30,7 +29,7 @@ unsafe impl Sync for Piece {}
 
 impl Piece {
     fn shared(members: usize) -> Arc<dyn SharedSegment> {
-        let len = piece_len(members) + read_once::piece_len(members);
+        let len = piece_len(members);
         let memory = Box::leak(vec![Line([0; 8]); len / 64].into_boxed_slice());
         Arc::new(Piece(NonNull::from(memory).cast()))
     }
@@ -145,7 +144,6 @@ pub(crate) fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
             path: PathBuf::from("memory"),
             amode: Amode::default(),
             combiner: Combiner::new(Some(room.clone()), me, count, &storage),
-            read_once: ReadOnce::new(Some(room.clone()), piece_len(count), me, count, &storage),
             storage: Box::new(storage),
             locks: Locks::default(),
             writers: Writers::new(Some(piece.clone()), me, count),

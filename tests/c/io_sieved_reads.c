@@ -1,4 +1,4 @@
-/* Ranks that read separate pieces of one range concurrently read it together: each gets the current data after earlier
+/* Ranks that read separate pieces of one range concurrently: each gets the current data after earlier
  * writes, at different places, and at a file's end inside the range.
  * ranks: 1 2 4 5
  * timeout: 60
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
     rank = world_rank();
     ranks = world_size();
-    const char *path = io_path("read_once");
+    const char *path = io_path("sieved_reads");
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL, &other));
     OK(MPI_Type_vector(1, PIECE, PIECE, MPI_BYTE, &pieces));
