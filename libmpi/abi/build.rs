@@ -1,33 +1,8 @@
-//! Build script of the standard ABI's library. As libmpi's, with other constants and functions:
-//! generates them, and the linker's version script of `libmpi_abi.so.1`.
-
-use std::path::PathBuf;
-use std::{env, fs};
-
-use mpi_table::{Abi, Table};
+//! Build script of the standard ABI's library: generates its constants and functions, and the
+//! linker's version script of `libmpi_abi.so.1`.
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cfg=standard_abi");
     println!("cargo::rustc-cfg=pointer_abi");
-    let table = Table::for_package();
-    let wrong = |error: String| -> String { panic!("mpi-table/{error}") };
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let write = |name: &str, text: String| -> PathBuf {
-        let path = out.join(name);
-        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        path
-    };
-    let constants = table.library_constants(Abi::Standard);
-    write("constants.rs", constants.unwrap_or_else(wrong));
-    write("outward.rs", table.outward(Abi::Standard));
-    write("shims.rs", table.standard_shims().unwrap_or_else(wrong));
-    let script = write("exports.map", table.standard_version_script());
-
-    mpi_table::link::use_lld();
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
-    println!(
-        "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",
-        script.display()
-    );
+    mpi_table::link::library(mpi_table::Abi::Standard);
 }

@@ -133,26 +133,33 @@ fn is_none(subroutine: *mut c_void) -> bool {
     subroutine.is_null() || subroutine == mpi_conversion_fn_null_ as *mut c_void
 }
 
-/// Registers subroutines through `call`, which takes their address as the extra state.
+/// Registers subroutines by `call`, which takes the name, whether there are subroutines that read and
+/// write, and the address of all as the extra state.
 ///
 /// # Safety
 /// `subroutines` are the program's, with the arguments that the standard requires, or
-/// `MPI_CONVERSION_FN_NULL`.
+/// `MPI_CONVERSION_FN_NULL`; the name has as many characters as is said.
 unsafe fn register<N>(
+    (datarep, datarep_len): (*const c_char, usize),
     subroutines: [*mut c_void; 3],
     extra: *mut c_void,
-    call: impl FnOnce(*mut c_void) -> c_int,
+    call: impl FnOnce(*const c_char, [bool; 2], *mut c_void) -> c_int,
 ) -> c_int {
-    // SAFETY: subroutines of the program's with such arguments.
-    let made = Box::into_raw(Box::new(unsafe {
-        Subroutines::<N> {
+    // SAFETY: the name has as many characters, and the subroutines such arguments (# Safety).
+    let (name, made) = unsafe {
+        let made = Subroutines::<N> {
             read: callback(subroutines[0]),
             write: callback(subroutines[1]),
             extent: callback(subroutines[2]),
             extra: extra.cast(),
-        }
-    }));
-    let code = call(made.cast());
+        };
+        (
+            Text::new(datarep, datarep_len),
+            Box::into_raw(Box::new(made)),
+        )
+    };
+    let there = [subroutines[0], subroutines[1]].map(|subroutine| !is_none(subroutine));
+    let code = call(name.as_ptr(), there, made.cast());
     if code != MPI_SUCCESS {
         // SAFETY: `made` comes from a Box above, and C did not keep it.
         drop(unsafe { Box::from_raw(made) });
@@ -172,22 +179,24 @@ pub unsafe fn register_datarep(
     extra_state: *mut c_void,
     datarep_len: usize,
 ) -> c_int {
-    let own: MPI_Datarep_conversion_function = read::<c_int>;
-    let read = (!is_none(read_conversion_fn)).then_some(own);
-    let own: MPI_Datarep_conversion_function = write::<c_int>;
-    let write = (!is_none(write_conversion_fn)).then_some(own);
-    let subroutines = [
+    let all = [
         read_conversion_fn,
         write_conversion_fn,
         dtype_file_extent_fn,
     ];
-    // SAFETY: the name has `datarep_len` characters, and the subroutines have the standard's
-    // arguments (# Safety).
+    let own: [MPI_Datarep_conversion_function; 2] = [read::<c_int>, write::<c_int>];
+    // SAFETY: the arguments are as the standard asks (# Safety); `register` gives the extra state that
+    // the functions expect.
     unsafe {
-        let name = Text::new(datarep, datarep_len);
-        register::<c_int>(subroutines, extra_state, |state| {
-            c::MPI_Register_datarep(name.as_ptr(), read, write, Some(extent::<c_int>), state)
-        })
+        register::<c_int>(
+            (datarep, datarep_len),
+            all,
+            extra_state,
+            |name, there, state| {
+                let [read, write] = [0, 1].map(|index| there[index].then_some(own[index]));
+                c::MPI_Register_datarep(name, read, write, Some(extent::<c_int>), state)
+            },
+        )
     }
 }
 
@@ -203,22 +212,23 @@ pub unsafe fn register_datarep_c(
     extra_state: *mut c_void,
     datarep_len: usize,
 ) -> c_int {
-    let own: MPI_Datarep_conversion_function_c = read::<MPI_Count>;
-    let read = (!is_none(read_conversion_fn)).then_some(own);
-    let own: MPI_Datarep_conversion_function_c = write::<MPI_Count>;
-    let write = (!is_none(write_conversion_fn)).then_some(own);
-    let subroutines = [
+    let all = [
         read_conversion_fn,
         write_conversion_fn,
         dtype_file_extent_fn,
     ];
-    // SAFETY: the name has `datarep_len` characters, and the subroutines have the standard's
-    // arguments (# Safety).
+    let own: [MPI_Datarep_conversion_function_c; 2] = [read::<MPI_Count>, write::<MPI_Count>];
+    // SAFETY: the arguments are as the standard asks (# Safety); `register` gives the extra state that
+    // the functions expect.
     unsafe {
-        let name = Text::new(datarep, datarep_len);
-        register::<MPI_Count>(subroutines, extra_state, |state| {
-            let extent = extent::<MPI_Count>;
-            c::MPI_Register_datarep_c(name.as_ptr(), read, write, Some(extent), state)
-        })
+        register::<MPI_Count>(
+            (datarep, datarep_len),
+            all,
+            extra_state,
+            |name, there, state| {
+                let [read, write] = [0, 1].map(|index| there[index].then_some(own[index]));
+                c::MPI_Register_datarep_c(name, read, write, Some(extent::<MPI_Count>), state)
+            },
+        )
     }
 }

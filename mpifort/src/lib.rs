@@ -28,6 +28,8 @@ pub mod imports;
 #[cfg(not(openmpi_abi))]
 pub mod later;
 #[cfg(pointer_abi)]
+mod own_library;
+#[cfg(pointer_abi)]
 pub mod peers;
 #[cfg(not(openmpi_abi))]
 pub mod picked;

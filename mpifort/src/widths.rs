@@ -8,37 +8,13 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::abi::{MPI_Comm, MPI_F08_status, MPI_Fint, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUCCESS};
+use crate::abi::{MPI_Comm, MPI_F08_status, MPI_Fint, MPI_SUCCESS};
 
 #[cfg(target_endian = "big")]
 compile_error!("callbacks get handles of another width on big-endian machines");
 
 /// A C handle.
 pub type Pointer = usize;
-
-/// Terminates the program before it runs if the C library is not Weft's: another one may represent
-/// handles differently.
-extern "C" fn check_library() {
-    let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING as usize];
-    let mut length = 0;
-    // SAFETY: the text has the length that the standard requires; MPI need not be initialized for
-    // this call.
-    unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
-    if !text.starts_with(b"Weft ") {
-        let length = usize::try_from(length).unwrap_or(0).min(text.len());
-        let name = String::from_utf8_lossy(&text[..length]);
-        eprintln!(
-            "Weft: libmpifort_abi.so.1 works with Weft's libmpi_abi.so.1 only, and this program found that of another \
-             library ({}); have LD_LIBRARY_PATH name Weft's folder, or take that library's own Fortran bindings",
-            name.lines().next().unwrap_or_default().trim_end()
-        );
-        std::process::exit(1);
-    }
-}
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CHECK_LIBRARY: extern "C" fn() = check_library;
 
 /// Returns the C handle of a communicator.
 #[inline(always)]
@@ -124,7 +100,6 @@ impl Array {
 }
 
 unsafe extern "C" {
-    fn PMPI_Get_library_version(version: *mut c_char, length: *mut c_int) -> c_int;
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 

@@ -3,9 +3,9 @@
 
 #![allow(non_snake_case, reason = "names of C")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
-use crate::abi::{MPI_Comm, MPI_MAX_LIBRARY_VERSION_STRING};
+use crate::abi::MPI_Comm;
 
 /// A C handle.
 pub type Pointer = usize;
@@ -17,80 +17,34 @@ pub struct Of {
     c2f: unsafe extern "C" fn(Pointer) -> c_int,
 }
 
-/// Of `MPI_Comm`.
-pub const COMM: Of = Of {
-    f2c: PMPI_Comm_f2c,
-    c2f: PMPI_Comm_c2f,
-};
-/// Of `MPI_Datatype`.
-pub const DATATYPE: Of = Of {
-    f2c: PMPI_Type_f2c,
-    c2f: PMPI_Type_c2f,
-};
-/// Of `MPI_Errhandler`.
-pub const ERRHANDLER: Of = Of {
-    f2c: PMPI_Errhandler_f2c,
-    c2f: PMPI_Errhandler_c2f,
-};
-/// Of `MPI_Group`.
-pub const GROUP: Of = Of {
-    f2c: PMPI_Group_f2c,
-    c2f: PMPI_Group_c2f,
-};
-/// Of `MPI_Info`.
-pub const INFO: Of = Of {
-    f2c: PMPI_Info_f2c,
-    c2f: PMPI_Info_c2f,
-};
-/// Of `MPI_Message`.
-pub const MESSAGE: Of = Of {
-    f2c: PMPI_Message_f2c,
-    c2f: PMPI_Message_c2f,
-};
-/// Of `MPI_Op`.
-pub const OP: Of = Of {
-    f2c: PMPI_Op_f2c,
-    c2f: PMPI_Op_c2f,
-};
-/// Of `MPI_Request`.
-pub const REQUEST: Of = Of {
-    f2c: PMPI_Request_f2c,
-    c2f: PMPI_Request_c2f,
-};
-/// Of `MPI_Session`.
-pub const SESSION: Of = Of {
-    f2c: PMPI_Session_f2c,
-    c2f: PMPI_Session_c2f,
-};
-/// Of `MPI_Win`.
-pub const WIN: Of = Of {
-    f2c: PMPI_Win_f2c,
-    c2f: PMPI_Win_c2f,
-};
+macro_rules! types {
+    ($($name:ident = $type:literal, $f2c:ident, $c2f:ident;)*) => {
+        $(
+            #[doc = concat!("Of `", $type, "`.")]
+            pub const $name: Of = Of { f2c: $f2c, c2f: $c2f };
+        )*
 
-/// Terminates the program before it runs if the C library is not Weft's: another one may represent
-/// handles differently.
-extern "C" fn check_library() {
-    let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING as usize];
-    let mut length = 0;
-    // SAFETY: the text has the length that the standard requires; MPI need not be initialized for
-    // this call.
-    unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
-    if !text.starts_with(b"Weft ") {
-        let length = usize::try_from(length).unwrap_or(0).min(text.len());
-        let name = String::from_utf8_lossy(&text[..length]);
-        eprintln!(
-            "Weft: libmpi_mpifh.so.40 works with Weft's libmpi.so.40 only, and this program found that of another \
-             library ({}); have LD_LIBRARY_PATH name Weft's folder, or take that library's own Fortran bindings",
-            name.lines().next().unwrap_or_default().trim_end()
-        );
-        std::process::exit(1);
-    }
+        unsafe extern "C" {
+            $(
+                fn $f2c(handle: c_int) -> Pointer;
+                fn $c2f(handle: Pointer) -> c_int;
+            )*
+        }
+    };
 }
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CHECK_LIBRARY: extern "C" fn() = check_library;
+types! {
+    COMM = "MPI_Comm", PMPI_Comm_f2c, PMPI_Comm_c2f;
+    DATATYPE = "MPI_Datatype", PMPI_Type_f2c, PMPI_Type_c2f;
+    ERRHANDLER = "MPI_Errhandler", PMPI_Errhandler_f2c, PMPI_Errhandler_c2f;
+    GROUP = "MPI_Group", PMPI_Group_f2c, PMPI_Group_c2f;
+    INFO = "MPI_Info", PMPI_Info_f2c, PMPI_Info_c2f;
+    MESSAGE = "MPI_Message", PMPI_Message_f2c, PMPI_Message_c2f;
+    OP = "MPI_Op", PMPI_Op_f2c, PMPI_Op_c2f;
+    REQUEST = "MPI_Request", PMPI_Request_f2c, PMPI_Request_c2f;
+    SESSION = "MPI_Session", PMPI_Session_f2c, PMPI_Session_c2f;
+    WIN = "MPI_Win", PMPI_Win_f2c, PMPI_Win_c2f;
+}
 
 /// Returns the C handle of a communicator.
 #[inline(always)]
@@ -184,28 +138,4 @@ impl Array {
             unsafe { store(self.1, at.wrapping_add(index), *handle) };
         }
     }
-}
-
-unsafe extern "C" {
-    fn PMPI_Get_library_version(version: *mut c_char, length: *mut c_int) -> c_int;
-    fn PMPI_Comm_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Comm_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Type_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Type_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Errhandler_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Errhandler_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Group_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Group_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Info_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Info_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Message_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Message_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Op_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Op_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Request_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Request_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Session_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Session_c2f(handle: Pointer) -> c_int;
-    fn PMPI_Win_f2c(handle: c_int) -> Pointer;
-    fn PMPI_Win_c2f(handle: Pointer) -> c_int;
 }

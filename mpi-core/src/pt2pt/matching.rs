@@ -117,6 +117,27 @@ impl Table {
         // neither changes.
         unsafe { self.lists.get_unchecked_mut(place) }
     }
+
+    /// Distributes the entries over more lists. `of` returns an entry's key and its links in them.
+    #[cold]
+    fn grow<E>(&mut self, entries: &mut [E], of: impl Fn(&mut E) -> (Key, &mut Links)) {
+        let grown = Table::new(4 * self.lists.len());
+        for list in std::mem::replace(self, grown).lists {
+            let mut index = list.head;
+            while index != NIL {
+                let (key, links) = of(&mut entries[index as usize]);
+                let to = self.list_mut(&key);
+                let next = std::mem::replace(&mut links.next, NIL);
+                let tail = std::mem::replace(&mut to.tail, index);
+                links.prev = tail;
+                match tail {
+                    NIL => to.head = index,
+                    tail => of(&mut entries[tail as usize]).1.next = index,
+                }
+                index = next;
+            }
+        }
+    }
 }
 
 /// Identifies an entry of a queue until it is removed.
@@ -224,30 +245,11 @@ impl<T> PostedQueue<T> {
     #[inline(never)]
     fn add(&mut self, entry: PostedEntry<T>) -> u32 {
         if self.entries.len() > self.table.mask {
-            self.grow();
+            self.table
+                .grow(&mut self.entries, |entry| (entry.key, &mut entry.links));
         }
         self.entries.push(entry);
         (self.entries.len() - 1) as u32
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let grown = Table::new(4 * self.table.lists.len());
-        for list in std::mem::replace(&mut self.table, grown).lists {
-            let mut index = list.head;
-            while index != NIL {
-                let entry = &mut self.entries[index as usize];
-                let to = self.table.list_mut(&entry.key);
-                let next = std::mem::replace(&mut entry.links.next, NIL);
-                let tail = std::mem::replace(&mut to.tail, index);
-                entry.links.prev = tail;
-                match tail {
-                    NIL => to.head = index,
-                    tail => self.entries[tail as usize].links.next = index,
-                }
-                index = next;
-            }
-        }
     }
 
     /// Returns the list for a new receive with a wildcard.
@@ -457,30 +459,11 @@ impl<T> UnexpectedQueue<T> {
     #[inline(never)]
     fn add(&mut self, entry: UnexpectedEntry<T>) -> u32 {
         if self.entries.len() > self.table.mask {
-            self.grow();
+            self.table
+                .grow(&mut self.entries, |entry| (entry.key, &mut entry.in_list));
         }
         self.entries.push(entry);
         (self.entries.len() - 1) as u32
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let grown = Table::new(4 * self.table.lists.len());
-        for list in std::mem::replace(&mut self.table, grown).lists {
-            let mut index = list.head;
-            while index != NIL {
-                let entry = &mut self.entries[index as usize];
-                let to = self.table.list_mut(&entry.key);
-                let next = std::mem::replace(&mut entry.in_list.next, NIL);
-                let tail = std::mem::replace(&mut to.tail, index);
-                entry.in_list.prev = tail;
-                match tail {
-                    NIL => to.head = index,
-                    tail => self.entries[tail as usize].in_list.next = index,
-                }
-                index = next;
-            }
-        }
     }
 
     /// Returns the oldest message that a receive with `key` matches.
