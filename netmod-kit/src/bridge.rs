@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use netmod::{
     DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, NodeLane, OpenError, Payload, Peer,
-    RemoteAccess, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
+    RemoteAccess, RemoteKey, SharedMemory, Signal, Sink, Token, Transport, VciId, WakeUp,
 };
 
 /// Translates a contiguous block of numbers between the process and a connection.
@@ -191,17 +191,9 @@ impl Lane for BridgedLane {
         self.translated(issued)
     }
 
-    fn signal(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
+    fn signal(&mut self, peer: Peer, vci: VciId, signal: Signal<'_>) -> Result<(), LaneError> {
         let peer = self.inside(peer);
-        let result = self.inner.signal(peer, vci, data, remote, words, at);
+        let result = self.inner.signal(peer, vci, signal);
         self.translated(result)
     }
 

@@ -11,8 +11,8 @@ use crate::shared::{Region, Shared};
 use crate::watch::Watched;
 use crate::wire::{self, MessageKind, Prefix};
 use netmod::{
-    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, RemoteAddr, Sink,
-    Token, VciId, Vectored, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, Signal, Sink, Token,
+    VciId, Vectored, WakeUp,
 };
 use netmod_kit::Notice;
 use netmod_kit::bundle::{self, Bundles};
@@ -494,16 +494,8 @@ impl Lane for OfiLane {
         unsafe { remote::access(self, peer, vci, access, (self.vci, token)) }
     }
 
-    fn signal(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.issue_signal(peer, vci, data, remote, words, at)
+    fn signal(&mut self, peer: Peer, vci: VciId, signal: Signal<'_>) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, signal)
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

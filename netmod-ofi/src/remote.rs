@@ -6,7 +6,7 @@ use crate::lane::OfiLane;
 use crate::peers::{EndpointState, Peers};
 use crate::shared::Region;
 use crate::wire::{self, MessageKind};
-use netmod::{Action, AtomicOp, LaneError, Peer, RemoteAddr, VciId};
+use netmod::{Action, AtomicOp, LaneError, Peer, RemoteAddr, Signal, VciId};
 use netmod_kit::emulation::{Answer, Ask, Request};
 use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps, Writes};
 use std::ffi::c_void;
@@ -48,11 +48,14 @@ impl OfiLane {
         &mut self,
         peer: Peer,
         vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
+        signal: Signal<'_>,
     ) -> Result<(), LaneError> {
+        let Signal {
+            data,
+            remote,
+            words,
+            at,
+        } = signal;
         if !self.shared.ordered {
             return Err(LaneError::Unsupported);
         }

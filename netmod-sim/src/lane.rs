@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netmod::{
     Action, Header, Issued, Lane, LaneError, Limits, OpenError, Payload, Peer, RemoteAccess,
-    RemoteAddr, RemoteKey, Signals, Sink, Token, Transport, VciId, WakeUp,
+    RemoteAddr, RemoteKey, Signal, Signals, Sink, Token, Transport, VciId, WakeUp,
 };
 
 use crate::config::Get;
@@ -225,15 +225,13 @@ impl Lane for SimLane {
         })
     }
 
-    fn signal(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
+    fn signal(&mut self, peer: Peer, vci: VciId, signal: Signal<'_>) -> Result<(), LaneError> {
+        let Signal {
+            data,
+            remote,
+            words,
+            at,
+        } = signal;
         let mut world = self.world.lock();
         world.alive([self.place.0, peer])?;
         if !world.config.ordered_put {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAccess, RemoteAddr,
-    RemoteKey, Resolver, Sink, Token, Transport, VciId,
+    RemoteKey, Resolver, Signal, Sink, Token, Transport, VciId,
 };
 use netmod_kit::admission::Secret;
 use netmod_kit::admission::handshake::{CHALLENGE, Initiator, PROOF, Responder};
@@ -266,8 +266,14 @@ impl Victim {
             }
             _ => {
                 let data = &self.memory[..input.number() as usize % PAGE];
-                let sent = self.lane.signal(LIAR, 0, data, remote, &[1, 2], remote);
-                sent.map(|()| Issued::Complete)
+                let (words, at) = (&[1, 2], remote);
+                let signal = Signal {
+                    data,
+                    remote,
+                    words,
+                    at,
+                };
+                self.lane.signal(LIAR, 0, signal).map(|()| Issued::Complete)
             }
         };
         if issued == Ok(Issued::Pending) {

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use netmod::{
-    Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAccess, RemoteAddr,
-    Sink, Token, VciId, Vectored, WakeUp,
+    Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAccess, Signal, Sink,
+    Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::admission::{Pending, descriptors};
 use netmod_kit::{Notice, PeerTable, bundle};
@@ -581,16 +581,8 @@ impl<S: Socket> Lane for TcpLane<S> {
         unsafe { self.issue_access(peer, vci, access, token) }
     }
 
-    fn signal(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.issue_signal(peer, vci, data, remote, words, at)
+    fn signal(&mut self, peer: Peer, vci: VciId, signal: Signal<'_>) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, signal)
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

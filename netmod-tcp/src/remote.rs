@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use netmod::{Action, Issued, LaneError, MAX_WORDS, Peer, RemoteAccess, RemoteAddr, Token, VciId};
+use netmod::{
+    Action, Issued, LaneError, MAX_WORDS, Peer, RemoteAccess, RemoteAddr, Signal, Token, VciId,
+};
 
 use crate::conn::{COPY, NOBODY, Out};
 use crate::lane::{Endpoint, State, TcpLane};
@@ -275,11 +277,14 @@ impl<S: Socket> TcpLane<S> {
         &mut self,
         peer: Peer,
         vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        flags: &[u64],
-        at: RemoteAddr,
+        signal: Signal<'_>,
     ) -> Result<(), LaneError> {
+        let Signal {
+            data,
+            remote,
+            words: flags,
+            at,
+        } = signal;
         if data.len() > MAX_SIGNAL || flags.is_empty() || flags.len() > MAX_WORDS {
             return Err(LaneError::Unsupported);
         }

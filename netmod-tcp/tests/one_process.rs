@@ -4,7 +4,8 @@ mod common;
 
 use common::{Node, Random, hello, nodes, nodes_with, pair, poll_until};
 use netmod::{
-    AtomicOp, Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, Token, Transport,
+    AtomicOp, Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, Signal, Token,
+    Transport,
 };
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -359,13 +360,19 @@ fn atomics_are_carried_out_and_signals_stored() {
         assert_eq!(found, model, "{op:?}");
         model = after;
     }
-    let at = RemoteAddr { key, offset: 16 };
-    let data = RemoteAddr { key, offset: 64 };
-    let lane = &mut nodes[0].lanes[0];
-    lane.signal(peer, 0, &[3; 100], data, &[11, 12], at)
-        .unwrap();
-    lane.signal(peer, 0, &[], data, &[13], RemoteAddr { key, offset: 32 })
-        .unwrap();
+    let place = |offset| RemoteAddr { key, offset };
+    let mut signal = |data: &[u8], words: &[u64], at| {
+        let (remote, at) = (place(64), place(at));
+        let signal = Signal {
+            data,
+            remote,
+            words,
+            at,
+        };
+        nodes[0].lanes[0].signal(peer, 0, signal).unwrap();
+    };
+    signal(&[3; 100], &[11, 12], 16);
+    signal(&[], &[13], 32);
     let start = Instant::now();
     let word = |place: usize| {
         // SAFETY: aligned and valid; the lane stores it atomically.

@@ -8,8 +8,8 @@ use crate::peers::Peers;
 use crate::shared::Shared;
 use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{
-    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, RemoteAddr, Sink,
-    Token, VciId, Vectored, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, Signal, Sink, Token,
+    VciId, Vectored, WakeUp,
 };
 use netmod_kit::Notice;
 use netmod_kit::bundle::{self, Bundles};
@@ -548,16 +548,8 @@ impl Lane for UcxLane {
         self.issue_access(peer, vci, access, token)
     }
 
-    fn signal(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.issue_signal(peer, vci, data, remote, words, at)
+    fn signal(&mut self, peer: Peer, vci: VciId, signal: Signal<'_>) -> Result<(), LaneError> {
+        self.issue_signal(peer, vci, signal)
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

@@ -6,7 +6,9 @@ use crate::keys::{self, Key};
 use crate::lane::{Drain, UcxLane};
 use crate::ops::{Flush, Op};
 use crate::wire::MessageKind;
-use netmod::{Action, AtomicOp, Issued, LaneError, Peer, RemoteAccess, RemoteAddr, Token, VciId};
+use netmod::{
+    Action, AtomicOp, Issued, LaneError, Peer, RemoteAccess, RemoteAddr, Signal, Token, VciId,
+};
 use netmod_kit::Notice;
 use std::ptr::null_mut;
 
@@ -61,11 +63,14 @@ impl UcxLane {
         &mut self,
         peer: Peer,
         vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
+        signal: Signal<'_>,
     ) -> Result<(), LaneError> {
+        let Signal {
+            data,
+            remote,
+            words,
+            at,
+        } = signal;
         let endpoint = self.endpoint(peer, vci)?;
         let found = self.find_key(endpoint, at.key.words)?;
         let (key, is_own) = found.ok_or(LaneError::Again)?;

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use netmod::{
-    Header, Issued, Lane, LaneError, Payload, Peer, RemoteAccess, RemoteAddr, Sink, Token, VciId,
+    Header, Issued, Lane, LaneError, Payload, Peer, RemoteAccess, Signal, Sink, Token, VciId,
     WakeUp,
 };
 use netmod_kit::remote;
@@ -99,16 +99,8 @@ impl Lane for VerbsLane {
         })
     }
 
-    fn signal(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
-        self.with(|engine| engine.issue_signal(peer, vci, data, remote, words, at))
+    fn signal(&mut self, peer: Peer, vci: VciId, signal: Signal<'_>) -> Result<(), LaneError> {
+        self.with(|engine| engine.issue_signal(peer, vci, signal))
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

@@ -7,7 +7,7 @@ use crate::ffi::*;
 use crate::memory::Region;
 use crate::peers::{Connection, NO_BUFFER, Peers, ProcessState, Slot, State};
 use crate::wire::MessageKind;
-use netmod::{Action, AtomicOp, LaneError, Peer, RemoteAddr, VciId};
+use netmod::{Action, AtomicOp, LaneError, Peer, RemoteAddr, Signal, VciId};
 use netmod_kit::emulation::{Answer, Ask, Request};
 use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps};
 use std::sync::Arc;
@@ -47,11 +47,14 @@ impl Engine {
         &mut self,
         peer: Peer,
         vci: VciId,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
+        signal: Signal<'_>,
     ) -> Result<(), LaneError> {
+        let Signal {
+            data,
+            remote,
+            words,
+            at,
+        } = signal;
         let index = self.memory_endpoint(peer, vci)?;
         let connection = self.peers.endpoint(index);
         if connection.state != State::Ready || !connection.has_room_for(2) {

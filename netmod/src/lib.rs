@@ -91,6 +91,19 @@ pub struct RemoteAddr {
     pub offset: u64,
 }
 
+/// Data and words that [`Lane::signal`] writes to a peer's exposed memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal<'a> {
+    /// May be empty.
+    pub data: &'a [u8],
+    /// The place of the data.
+    pub remote: RemoteAddr,
+    /// 1 to [`MAX_WORDS`] words.
+    pub words: &'a [u64],
+    /// The place of the words, aligned to 8 bytes.
+    pub at: RemoteAddr,
+}
+
 impl RemoteAddr {
     /// Returns the address at the peer, if the key names it by address.
     #[inline]
@@ -548,12 +561,12 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Writes `data` to `peer`'s exposed memory at `remote`, then `words` (1 to [`MAX_WORDS`]) at
-    /// `at`, which is aligned to 8 bytes. A reader whose acquire load finds all bytes of a word as
-    /// written sees all of `data`, too, without any notification. The words may arrive in any
-    /// order, and so may the bytes of each: **no transport promises that a word is stored as a
-    /// whole**, so the reader must be able to tell from the value whether every byte has arrived.
-    /// If there is data, the 8 bytes before it must be free for a word of the transport's own.
+    /// Writes a signal's data to a peer's exposed memory, then its words. A reader whose acquire load
+    /// finds all bytes of a word as written sees all of the data, too, without any notification. The
+    /// words may arrive in any order, and so may the bytes of each: **no transport promises that a
+    /// word is stored as a whole**, so the reader must be able to tell from the value whether every
+    /// byte has arrived. If there is data, the 8 bytes before it must be free for a word of the
+    /// transport's own.
     ///
     /// The party that stores the words:
     /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but
@@ -568,15 +581,7 @@ pub trait Lane: Send {
     ///
     /// A transport with [`Limits::signals`] guarantees this by its own rules: order of writes, a
     /// notice of completion at the target, or one write after the other.
-    fn signal(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _data: &[u8],
-        _remote: RemoteAddr,
-        _words: &[u64],
-        _at: RemoteAddr,
-    ) -> Result<(), LaneError> {
+    fn signal(&mut self, _to: Peer, _vci: VciId, _signal: Signal<'_>) -> Result<(), LaneError> {
         Err(LaneError::Unsupported)
     }
 

@@ -14,7 +14,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use netmod::{MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
+use netmod::{MAX_WORDS, Peer, RemoteAddr, RemoteKey, Signal, Transport, VciId};
 use parking_lot::Mutex;
 
 use crate::plan::call_context::RemoteSlots;
@@ -317,9 +317,13 @@ impl NetworkSlots {
             vci: comm.vci(),
         };
         let data_at = at + SIGNAL_LINE + mpi_sched::schedule::slot_offset(data.len()) as usize;
-        let (data_at, words_at) = (place(data_at), place(at));
-        let words = &words[..count];
-        match process.signal(comm.vci(), address, before, data_at, words, words_at)? {
+        let signal = Signal {
+            data: before,
+            remote: place(data_at),
+            words: &words[..count],
+            at: place(at),
+        };
+        match process.signal(comm.vci(), address, signal)? {
             true => Ok(Put::Done),
             false => Ok(Put::NoRoom),
         }

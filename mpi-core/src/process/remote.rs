@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use netmod::{LaneError, RemoteAddr, RemoteKey, VciId};
+use netmod::{LaneError, RemoteKey, Signal, VciId};
 
 use super::{Process, Source};
 use crate::error::Result;
@@ -95,17 +95,9 @@ impl Process {
     /// # Errors
     /// If the VCI is not open, or the peer is lost.
     #[inline]
-    pub fn signal(
-        &self,
-        vci: VciId,
-        to: Address,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<bool> {
+    pub fn signal(&self, vci: VciId, to: Address, signal: Signal<'_>) -> Result<bool> {
         let mut state = self.lock(vci)?;
-        match state.signal(to, data, remote, words, at) {
+        match state.signal(to, signal) {
             Ok(()) => Ok(true),
             Err(LaneError::Again) => Ok(false),
             Err(error) => Err(state.signal_failed(to, error)),

@@ -1,6 +1,6 @@
 //! Direct access to a peer's memory: copies within the node, and signalled writes.
 
-use netmod::{LaneError, Lost, RemoteAddr};
+use netmod::{LaneError, Lost, Signal};
 
 use super::VciState;
 use crate::error::Error;
@@ -38,18 +38,9 @@ impl VciState {
     }
 
     /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`](netmod::Lane::signal)).
-    pub fn signal(
-        &mut self,
-        to: Address,
-        data: &[u8],
-        remote: RemoteAddr,
-        words: &[u64],
-        at: RemoteAddr,
-    ) -> Result<(), LaneError> {
+    pub fn signal(&mut self, to: Address, signal: Signal<'_>) -> Result<(), LaneError> {
         let route = self.route_to(to)?;
-        route
-            .lane
-            .signal(to.peer, to.vci, data, remote, words, at)?;
+        route.lane.signal(to.peer, to.vci, signal)?;
         self.engine.counters.signals += 1;
         Ok(())
     }

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::{
-    AtomicOp, Issued, Lane, LaneError, MAX_WORDS, RemoteAccess, RemoteAddr, RemoteKey, Token,
+    AtomicOp, Issued, Lane, LaneError, MAX_WORDS, RemoteAccess, RemoteAddr, RemoteKey, Signal,
+    Token,
 };
 
 use super::case::{Case, Claims, Need, has_atomics};
@@ -318,13 +319,15 @@ fn signal(variant: &Variant) {
         let count = 1 + random.below(MAX_WORDS);
         let data = random.bytes(len);
         let words: Vec<u64> = (0..count as u64).map(|i| round << 8 | i).collect();
-        let to = RemoteAddr {
-            key,
-            offset: DATA as u64,
+        let place = |offset| RemoteAddr { key, offset };
+        let signal = Signal {
+            data: &data,
+            remote: place(DATA as u64),
+            words: &words,
+            at: place(0),
         };
-        let at = RemoteAddr { key, offset: 0 };
         poll_until(&mut nodes, "signalling", |nodes| {
-            match nodes[0].lanes[0].signal(PEERS[1], 0, &data, to, &words, at) {
+            match nodes[0].lanes[0].signal(PEERS[1], 0, signal) {
                 Ok(()) => true,
                 Err(LaneError::Again) => false,
                 Err(error) => panic!("{error}"),
