@@ -197,6 +197,11 @@ fn listeners() -> Result {
              all='-join 10.98.0.1:4711 -size 2 -secret key -n 2'; \
              $MPIEXEC -index 1 $all $JOB 4 & $MPIEXEC -index 0 $all $JOB 4",
         ),
+        ("with a port", "-n 4 $JOB 4 port"),
+        (
+            "with a port and WEFT_TCP_INTERFACE",
+            "-n 4 env WEFT_TCP_INTERFACE=outside $JOB 4 port",
+        ),
         (
             "name server",
             "-n 1 sh -c 'timeout 4 $MPIEXEC -name-server; true'",
