@@ -3,11 +3,31 @@
  * ranks: 2 3
  * variants: shm tcp
  * env: WEFT_COLL=scan=slots,exscan=recursive_doubling,reduce_scatter=halving,allgather=recursive_doubling
+ * env: WEFT_LOG=coll
  */
 #include "check.h"
 
+/* Whether all reported plans of this collective have an algorithm. */
+static int is_chosen(const char *text, const char *collective, const char *algorithm) {
+    char start[64];
+    int plans = 0;
+    snprintf(start, sizeof start, ": %s of ", collective);
+    for (const char *at = text; (at = strstr(at, start)) != NULL; at++, plans++) {
+        const char *found = strstr(at, algorithm), *end = strchr(at, '\n');
+        if (!found || !end || found > end) {
+            return 0;
+        }
+    }
+    return plans > 0;
+}
+
 int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
+    /* The events of plans. */
+    static char text[1 << 16];
+    FILE *kept = tmpfile();
+    int error = dup(2);
+    CHECK(kept && dup2(fileno(kept), 2) == 2);
     int rank = world_rank(), size = world_size(), one = rank + 1, sum = -1, before = -1, part = -1;
     int all[8] = {0}, each[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (int round = 0; round < 3; round++) {
@@ -38,6 +58,14 @@ int main(int argc, char **argv) {
     OK(MPI_Exscan(&one, &before, 1, MPI_INT, MPI_SUM, comm));
     CHECK_EQ(before, rank ? rank * (rank + 1) / 2 : -1);
     OK(MPI_Comm_free(&comm));
+    dup2(error, 2);
+    ssize_t bytes = pread(fileno(kept), text, sizeof text - 1, 0);
+    CHECK(bytes > 0);
+    CHECK(is_chosen(text, "exscan", "RecursiveDoubling"));
+    CHECK(is_chosen(text, "reduce_scatter", "Halving"));
+    CHECK(is_chosen(text, "allgather", "RecursiveDoubling"));
+    /* Those of MPI_Finalize. */
+    CHECK(dup2(fileno(kept), 2) == 2);
     OK(MPI_Finalize());
     return 0;
 }

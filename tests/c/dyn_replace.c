@@ -18,7 +18,7 @@
 #include <dirent.h>
 #include <signal.h>
 
-/* How many turns there are, and whether rank 0, which counts, stays alive. */
+/* How many turns there are (the second argument may say it), and whether rank 0, which counts, stays alive. */
 static int turns, spares_first;
 
 static char *self, *which;
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     self = argv[0];
     which = argv[1];
     spares_first = strcmp(which, "others") == 0;
-    turns = spares_first ? 30 : 6;
+    turns = argc > 2 ? atoi(argv[2]) : spares_first ? 30 : 6;
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
             raise(SIGKILL);
         }
         comm = without_dead(comm);
-        char *args[] = {which, NULL};
+        char *args[] = {which, argv[2], NULL};
         double began = MPI_Wtime();
         OK(MPI_Comm_spawn(self, args, 1, MPI_INFO_NULL, 0, comm, &inter, MPI_ERRCODES_IGNORE));
         CHECK(MPI_Wtime() - began < 20);

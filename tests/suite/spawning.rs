@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -15,9 +16,9 @@ use crate::company::Company;
 use crate::hosts::Hosts;
 use crate::launchers::tool;
 use crate::outcome::Outcome;
-use crate::program::Case;
+use crate::program::{Case, Program};
 use crate::sshd::Cluster;
-use crate::{Result, lacks, patience, timed};
+use crate::{Result, lacks, patience, prefix, timed};
 
 const NEEDS: &[&Need] = &[&MOUNTS, &NAMESPACES, &SSHD];
 /// The exit code of a job that ends by `MPI_ERR_PORT`, its error class.
@@ -37,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
         trial("refused/2", refused),
         trial("ends/4", ends),
         trial("names/4", names),
+        trial("replace/3", replaced),
     ]
 }
 
@@ -358,5 +360,22 @@ fn names() -> Result {
     }
     let _ = server.wait();
     result?;
+    cluster.gone(SOON).map(drop)
+}
+
+/// Killed ranks of two hosts must be replaced by spawned ones, many times (`dyn_replace.c`).
+fn replaced() -> Result {
+    let cluster = Cluster::start(2)?;
+    let programs = Program::all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))?;
+    let program = programs.iter().find(|one| one.name == "dyn_replace");
+    let program = program.ok_or("there is no dyn_replace.c")?;
+    let hosts = format!("{}:2,{}:2", cluster.name(0), cluster.name(1));
+    let mut command = cluster.mpiexec()?;
+    command.args(["-timeout", "90", "-disable-auto-cleanup", "-hosts", &hosts]);
+    command.args(["-genv", "WEFT_NETMOD", "tcp", "-n", "3"]);
+    command.arg(program.binary(prefix::get()?)?);
+    let outcome = Outcome::of(command.args(["others", "50"]), patience(100.0))?;
+    let killed = "was killed by signal 9, SIGKILL";
+    outcome.judge(&case(137, &["replaced 50 times"], &[killed]), &[])?;
     cluster.gone(SOON).map(drop)
 }

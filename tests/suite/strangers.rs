@@ -34,6 +34,9 @@ pub fn trials() -> Vec<Trial> {
         trial("tcp-churn/4", || over_tcp("churn")),
         trial("agents/4", agents),
         trial("names/4", names),
+        trial("ports/1", ports),
+        trial("server/3", server),
+        trial("joining/4", joining),
         trial("listeners/4", listeners),
     ]
 }
@@ -45,8 +48,14 @@ fn beside(floods: &[&str], seconds: u32, job: &str, expected: &Case) -> Result {
     let mut command = room.command("unshare".as_ref());
     clear(&mut command);
     command.env("MPIEXEC", prefix.join("bin/mpiexec"));
-    command.env("JOB", tool("besieged")?);
-    command.env("FLOOD", tool("flood")?);
+    for (name, program) in [
+        ("JOB", "besieged"),
+        ("FLOOD", "flood"),
+        ("VISITED", "visited"),
+        ("SPAWNER", "spawner"),
+    ] {
+        command.env(name, tool(program)?);
+    }
     let start = |mode: &&str| format!("LD_LIBRARY_PATH= $FLOOD {mode} {seconds} >> flooded &\n");
     let floods: String = floods.iter().map(start).collect();
     // The flood's program is of this user's and must be readable for the other one by then: it changes users itself.
@@ -88,11 +97,54 @@ fn names() -> Result {
         ..Case::default()
     };
     beside(&["names", "names"], 8, job, &expected)?;
+    within(began, 30.0)
+}
+
+/// Fails if a test began longer ago than this number of seconds.
+fn within(began: Instant, seconds: f64) -> Result {
     let took = began.elapsed();
-    match took < patience(30.0) {
+    match took < patience(seconds) {
         true => Ok(()),
-        false => Err(format!("five starts took {took:?}")),
+        false => Err(format!("it took {took:?}")),
     }
+}
+
+/// Clients of a port and spawned processes must be accepted while strangers hold more connections to their
+/// ports than the process may have descriptors.
+fn ports() -> Result {
+    let job = "$MPIEXEC -timeout 60 -n 1 $VISITED 5";
+    beside(
+        &["idle", "port"],
+        8,
+        job,
+        &output("only those who were meant came"),
+    )
+}
+
+/// Jobs must find each other's names while strangers hold the name server's connections, and send it lines without an end.
+fn server() -> Result {
+    let began = Instant::now();
+    let job = "(export WEFT_SHM=0\n$MPIEXEC -name-server > place &\nserver=$!\ntrap 'kill $server; rm place' EXIT\n\
+               while [ ! -s place ]; do sleep 0.05; done; sleep 2\n\
+               for turn in 1 2 3; do\n\
+               $MPIEXEC -timeout 60 -nameserver 127.0.0.1 -n 1 $SPAWNER accept a_service &\naccept=$!\n\
+               $MPIEXEC -timeout 60 -nameserver 127.0.0.1 -n 2 $SPAWNER connect a_service || exit 1\n\
+               wait $accept || exit 2\ndone)";
+    let expected = Case {
+        stdout: vec!["connect done".to_owned(), "accept done".to_owned()],
+        ..Case::default()
+    };
+    beside(&["idle", "server", "endless"], 8, job, &expected)?;
+    within(began, 30.0)
+}
+
+/// A machine that comes late must join while strangers hold the first one's connections.
+fn joining() -> Result {
+    let job = "(umask 77; echo a secret of the joining > key)\n\
+               all='-timeout 60 -join 127.0.0.1:4711 -size 2 -secret key -n 4'\n\
+               $MPIEXEC -index 0 $all $JOB 0 &\nfirst=$!; sleep 3\n\
+               $MPIEXEC -index 1 $all $JOB 0 || exit 1\nwait $first; code=$?; rm key; (exit $code)";
+    beside(&["idle", "hello"], 6, job, &output("4 ranks: 6"))
 }
 
 /// Rows of a table: job, process, socket, address.
@@ -196,6 +248,11 @@ fn listeners() -> Result {
             "-n 1 true; umask 77; echo a secret of the joining > key; \
              all='-join 10.98.0.1:4711 -size 2 -secret key -n 2'; \
              $MPIEXEC -index 1 $all $JOB 4 & $MPIEXEC -index 0 $all $JOB 4",
+        ),
+        ("with a port", "-n 4 $JOB 4 port"),
+        (
+            "with a port and WEFT_TCP_INTERFACE",
+            "-n 4 env WEFT_TCP_INTERFACE=outside $JOB 4 port",
         ),
         (
             "name server",

@@ -1,5 +1,5 @@
-/* Ranks that meet one another late, compute in between and open files: besieged SECONDS. Ends rightly while strangers
-   connect to whatever they find (see flood.c). */
+/* Ranks that meet one another late, compute in between and open files: besieged SECONDS [port]. Ends rightly while
+   strangers connect to whatever they find (see flood.c). Rank 0 opens a port if that is asked for. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    char port[MPI_MAX_PORT_NAME];
+    if (argc > 2 && rank == 0)
+        MPI_Open_port(MPI_INFO_NULL, port);
     double begin = MPI_Wtime();
     for (int step = 1; step < size; step++) {
         /* First contact with a rank, while some compute. */
@@ -36,6 +39,8 @@ int main(int argc, char **argv)
         MPI_Allreduce(&goes_on, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     } while (any);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (argc > 2 && rank == 0)
+        MPI_Close_port(port);
     if (rank == 0)
         printf("%d ranks: %d\n", size, sum);
     MPI_Finalize();

@@ -1,9 +1,11 @@
 /* Bothers whatever listens in its network namespace, as the user nobody: flood MODE SECONDS.
    idle: holds connections and says nothing; hello: the same, each with the hello of a process of a job, or of an agent,
-   and no proof; churn: connects and leaves; names: the same with sockets of abstract names. Does not call MPI. */
+   and no proof; port, server: the hello of clients of ports, or of name servers; endless: up to 9 MiB without a line's
+   end; churn: connects and leaves; names: the same with sockets of abstract names. Does not call MPI. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,11 +35,15 @@ static void hold(int fd, int leave)
     next = (next + 1) % HELD;
 }
 
-static void hello(int fd, unsigned number)
+static void hello(int fd, const char *mode, unsigned number)
 {
     unsigned char bytes[53] = "WeftTCP\x02";
     size_t context = 13;
-    if (number % 4 == 3) {
+    if (strcmp(mode, "hello")) {
+        memcpy(bytes, strcmp(mode, "port") ? "WeftNam\x01" : "WeftPrt\x01", 8);
+        context = 1;
+        bytes[8] = (strcmp(mode, "port") ? "gs" : "ce")[number % 2];
+    } else if (number % 4 == 3) {
         memcpy(bytes, "WeftAgt\x02", 8);
         context = 4;
         bytes[8] = number / 4 % 2;
@@ -48,6 +54,20 @@ static void hello(int fd, unsigned number)
     memset(bytes + 8 + context, number, 32);
     if (write(fd, bytes, 8 + context + 32) < 0)
         return;
+}
+
+/* Sends as much as the other end reads within 0.1 s. */
+static void endless(int fd)
+{
+    static char bytes[65536];
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    memset(bytes, 'x', sizeof bytes);
+    for (long left = 9 << 20; left > 0 && poll(&ready, 1, 100) == 1;) {
+        ssize_t sent = send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+        if (sent < 0)
+            return;
+        left -= sent;
+    }
 }
 
 static void connect_all(const char *table, int family, const char *mode, unsigned *number)
@@ -73,8 +93,10 @@ static void connect_all(const char *table, int family, const char *mode, unsigne
                 close(fd);
                 continue;
             }
-            if (!strcmp(mode, "hello"))
-                hello(fd, (*number)++);
+            if (!strcmp(mode, "endless"))
+                endless(fd);
+            else if (strcmp(mode, "idle") && strcmp(mode, "churn"))
+                hello(fd, mode, (*number)++);
             hold(fd, !strcmp(mode, "churn"));
         }
     }
@@ -123,6 +145,7 @@ int main(int argc, char **argv)
         connect_all("/proc/net/tcp", AF_INET, argv[1], &number);
         connect_all("/proc/net/tcp6", AF_INET6, argv[1], &number);
     }
-    printf("flood: %s, %ld connections\n", made > 2000 ? "enough" : "too few", made);
+    long least = strcmp(argv[1], "endless") ? 2000 : 5;
+    printf("flood: %s, %ld connections\n", made > least ? "enough" : "too few", made);
     return 0;
 }
