@@ -289,15 +289,18 @@ impl Engine {
                 Action::Atomic { .. } => {
                     // SAFETY: the buffer holds 8 bytes and is aligned.
                     let found = unsafe { place.cast::<u64>().read() };
-                    again = is_cas_loop(op) && op.own.expected != Some(found) && !op.has_failed();
+                    let (connection, is_loop) = (op.endpoint, is_cas_loop(op));
+                    again = is_loop && op.own.expected != Some(found) && !op.has_failed();
                     if again {
                         op.own.expected = Some(found);
                     } else {
-                        let connection = op.endpoint;
                         // SAFETY: the issuer of the atomic keeps the place of its result valid until
                         // completion.
                         unsafe { op.local.cast::<u64>().write_unaligned(found) };
-                        self.peers.endpoint(connection).in_cas_loop = false;
+                    }
+                    // Atomics that were issued before the loop complete during it.
+                    if is_loop {
+                        self.peers.endpoint(connection).in_cas_loop = again;
                     }
                 }
             }

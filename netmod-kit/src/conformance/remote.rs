@@ -19,6 +19,12 @@ pub(super) const CASES: &[Case] = &[
         atomics,
     ),
     Case::new(
+        "atomics_that_nobody_waits_for_keep_their_order",
+        Topic::Atomics,
+        orders_atomics,
+        ordered_atomics,
+    ),
+    Case::new(
         "small_accesses_and_atomics_keep_their_order",
         Topic::Atomics,
         orders_accesses,
@@ -52,6 +58,14 @@ fn emulates_atomics(claims: &Claims) -> Need {
     claims.need(
         |limits| limits.atomics.is_some_and(by_messages),
         "native atomics",
+    )
+}
+
+fn orders_atomics(claims: &Claims) -> Need {
+    has_atomics(claims)?;
+    claims.need(
+        |limits| limits.atomics.is_some_and(|atomics| atomics.ordered),
+        "no order of atomics",
     )
 }
 
@@ -107,6 +121,44 @@ fn atomics(variant: &Variant) {
     // SAFETY: `words` is alive; the read is volatile because the transport changes it.
     let now = unsafe { place_of_word.read_volatile() };
     assert_eq!(now, (1 << 63 | 5) + 3 * times);
+    nodes[1].transport.withdraw(&key);
+}
+
+/// Changes a word in several ways, some of which adapters may carry out in several steps, and reads
+/// it, again and again without waiting.
+fn ordered_atomics(variant: &Variant) {
+    let mut nodes = pair(variant, 1);
+    let mut words = [0_u64; 1];
+    let key = nodes[1].expose(&mut words);
+    let word = RemoteAddr { key, offset: 0 };
+    let rounds = variant.effort.accesses as u64;
+    let mut issued = Vec::new();
+    let mut turns = Turns(&mut nodes, 0);
+    for round in 0..rounds {
+        for (op, operand) in [
+            (AtomicOp::Swap, round << 8),
+            (AtomicOp::Add, 7),
+            (AtomicOp::And, !4),
+            (AtomicOp::Add, 1),
+            (AtomicOp::Xor, 8),
+            (AtomicOp::Load, 0),
+        ] {
+            let mut found = Box::new(!0_u64);
+            let place = &raw mut *found;
+            // SAFETY: `issued` keeps `found` until the operation has completed.
+            let token = turns.issue(|lane, token| unsafe {
+                let access = RemoteAccess::atomic(op, [operand, 0], place, word);
+                lane.access(PEERS[1], 0, access, token)
+            });
+            issued.push((token, found));
+        }
+    }
+    issued.iter().for_each(|(token, _)| turns.wait(*token));
+    for (round, atomics) in (0..rounds).zip(issued.chunks_exact(6)) {
+        let found: Vec<u64> = atomics.iter().skip(1).map(|(_, found)| **found).collect();
+        let wanted = [0, 7, 3, 4, 12].map(|low| round << 8 | low);
+        assert_eq!(found, wanted, "round {round}");
+    }
     nodes[1].transport.withdraw(&key);
 }
 
