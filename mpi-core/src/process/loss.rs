@@ -59,6 +59,9 @@ impl Process {
         if self.foreign.connection_of(peer) != connection {
             return;
         }
+        self.sources
+            .iter()
+            .for_each(|source| source.before_loss(peer));
         let is_new = {
             let mut lost = self.lost.lock();
             let is_new = !lost.iter().any(|(known, _)| *known == peer);

@@ -40,6 +40,10 @@ pub trait ProgressSource: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Called before the loss of a process is recorded: what the source keeps ready for accesses to
+    /// the process without a check must be gone when a call can know of the loss.
+    fn before_loss(&self, _peer: Peer) {}
+
     /// Reads a notice that has arrived on a VCI. Ignores notices of other sources.
     fn read_notice(&self, _process: &Process, _vci: VciId, _letter: &Notice) {}
 

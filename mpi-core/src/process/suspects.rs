@@ -22,7 +22,7 @@ impl SuspectedPeers {
 
     /// Whether there are peers to check. One relaxed load.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 

@@ -35,6 +35,10 @@ impl ProgressSource for Windows {
         advance_services(self, process, vci)
     }
 
+    fn before_loss(&self, peer: Peer) {
+        self.watch.end(peer);
+    }
+
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
         self.holders_on(vci)
     }

@@ -244,7 +244,7 @@ impl Window {
             counters: Arc::default(),
             name: parking_lot::Mutex::default(),
             _probe: probe,
-            _watching: watching,
+            watching,
             memory,
             comm,
         };

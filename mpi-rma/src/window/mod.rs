@@ -120,7 +120,7 @@ pub struct Window {
     /// Other members read it at creation to learn whether CMA works.
     pub(crate) _probe: Box<AtomicU64>,
     /// Watches the members' processes if accesses are loads and stores.
-    pub(crate) _watching: Option<Watching>,
+    pub(crate) watching: Option<Watching>,
     /// Last: the fields above point into it.
     pub(crate) memory: Memory,
 }
@@ -237,6 +237,12 @@ impl Window {
     /// This process's rank.
     pub fn rank(&self) -> u32 {
         self.comm.rank()
+    }
+
+    /// Whether no member is known to have ended whose memory is mapped. To be asked after calls can
+    /// find the window by the fast path.
+    pub fn has_all_members(&self) -> bool {
+        self.watching.as_ref().is_none_or(Watching::is_complete)
     }
 
     /// The number of members.
@@ -445,7 +451,7 @@ mod tests {
             counters: Arc::default(),
             name: Mutex::default(),
             raised_losses: AtomicU32::new(0),
-            _watching: None,
+            watching: None,
             _probe: Box::default(),
             memory: Memory::default(),
             comm,

@@ -6,6 +6,9 @@
 //! adds the process to the suspects, which the next access or synchronization checks. The fast
 //! path needs no further checks. The failure of a process that can't be watched (an old kernel, no
 //! descriptors left) is found only by calls that wait.
+//!
+//! Invariant: the fast path is disabled before a call can know of the end, also if a call finds it
+//! before the thread does: once a call has reported a loss, the next one reports it, too.
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{Read, Write};
@@ -39,7 +42,7 @@ struct State {
 struct Watched {
     peer: Peer,
     pid: u32,
-    /// Becomes readable when the process ends; `None` when it has.
+    /// Becomes readable when the process ends; `None` once its end is known.
     fd: Option<OwnedFd>,
     windows: usize,
 }
@@ -54,6 +57,11 @@ impl Watch {
     /// Sets the function that the watching thread calls after a process has ended.
     pub fn on_end(&self, forget: fn()) {
         let _ = self.0.forget.set(forget);
+    }
+
+    /// Notes the end of a process; disables the fast path if a window has mapped its memory.
+    pub fn end(&self, peer: Peer) {
+        self.0.end(peer);
     }
 
     /// Watches processes, given by their numbers in the job and their pids.
@@ -90,6 +98,33 @@ impl Watch {
         Watching {
             shared: shared.clone(),
             peers,
+        }
+    }
+}
+
+impl Watching {
+    /// Whether no member is known to have ended. To be asked after the fast path to a new window has
+    /// been enabled: an end that is noted later disables it.
+    pub fn is_complete(&self) -> bool {
+        let state = self.shared.state.lock();
+        let ended = |one: &Watched| one.fd.is_none() && self.peers.contains(&one.peer);
+        !state.watched.iter().any(ended)
+    }
+}
+
+impl Shared {
+    fn end(&self, peer: Peer) {
+        let mut known = false;
+        for one in &mut self.state.lock().watched {
+            if one.peer == peer {
+                // (Not closed: the program may have closed it, and use the number for a file of its
+                // own.)
+                std::mem::forget(one.fd.take());
+                known = true;
+            }
+        }
+        if let Some(forget) = self.forget.get().filter(|_| known) {
+            forget();
         }
     }
 }
@@ -182,21 +217,19 @@ fn watch(shared: &Shared, suspects: &SuspectedPeers, mut wakeups: &UnixStream) {
         if polled[0].revents != 0 && !matches!(wakeups.read(&mut [0; 64]), Ok(1..)) {
             return;
         }
-        let mut ended = false;
-        for one in &mut shared.state.lock().watched {
-            let Some(fd) = one.fd.as_ref().map(AsRawFd::as_raw_fd) else {
-                continue;
-            };
-            if polled[1..].iter().any(|it| it.fd == fd && it.revents != 0) {
-                // (Not closed: the program may have closed it, and use the number for a file of its
-                // own.)
-                std::mem::forget(one.fd.take());
-                suspects.raise(one.peer);
-                ended = true;
-            }
-        }
-        if let Some(forget) = shared.forget.get().filter(|_| ended) {
-            forget();
+        let is_ready = |one: &Watched| {
+            let fd = one.fd.as_ref().map(AsRawFd::as_raw_fd);
+            let mut polled = polled[1..].iter();
+            fd.is_some_and(|fd| polled.any(|it| it.fd == fd && it.revents != 0))
+        };
+        let ended: Vec<Peer> = {
+            let state = shared.state.lock();
+            let ready = state.watched.iter().filter(|one| is_ready(one));
+            ready.map(|one| one.peer).collect()
+        };
+        for peer in ended {
+            shared.end(peer);
+            suspects.raise(peer);
         }
     }
 }
@@ -210,6 +243,14 @@ mod tests {
     use super::*;
 
     static CALLS: AtomicU32 = AtomicU32::new(0);
+    static LATE: AtomicU32 = AtomicU32::new(0);
+    static SUSPECTS: OnceLock<Arc<SuspectedPeers>> = OnceLock::new();
+
+    fn forget() {
+        let known = SUSPECTS.get().is_some_and(|suspects| suspects.any());
+        LATE.fetch_add(u32::from(known), Ordering::Relaxed);
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
 
     fn sleeper() -> std::process::Child {
         let mut command = Command::new("sleep");
@@ -218,27 +259,50 @@ mod tests {
 
     #[test]
     fn only_the_end_of_a_present_member_is_noticed() {
-        let (watch, suspects) = (Watch::default(), Arc::new(SuspectedPeers::default()));
-        watch.on_end(|| {
-            CALLS.fetch_add(1, Ordering::Relaxed);
-        });
+        let watch = Watch::default();
+        let suspects = SUSPECTS.get_or_init(Arc::default);
+        watch.on_end(forget);
         let [mut former, mut member] = [sleeper(), sleeper()];
-        let first = watch.members(&suspects, [(1, former.id()), (2, member.id())].into_iter());
-        let second = watch.members(&suspects, [(2, member.id())].into_iter());
+        let first = watch.members(suspects, [(1, former.id()), (2, member.id())].into_iter());
+        let second = watch.members(suspects, [(2, member.id())].into_iter());
         assert_eq!(watch.0.state.lock().watched.len(), 2);
         drop(first);
         former.kill().unwrap();
         former.wait().unwrap();
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(CALLS.load(Ordering::Relaxed), 0);
+        assert!(second.is_complete());
         member.kill().unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         while CALLS.load(Ordering::Relaxed) == 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+        assert_eq!(
+            LATE.load(Ordering::Relaxed),
+            0,
+            "calls could know of the end before"
+        );
+        assert!(!second.is_complete());
         member.wait().unwrap();
         drop(second);
         assert!(watch.0.state.lock().watched.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_others_find_is_known_at_once() {
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        let (watch, suspects) = (Watch::default(), Arc::default());
+        watch.on_end(|| {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut member = sleeper();
+        let watching = watch.members(&suspects, [(2, member.id())].into_iter());
+        watch.end(1);
+        assert!(watching.is_complete() && CALLS.load(Ordering::Relaxed) == 0);
+        watch.end(2);
+        assert!(!watching.is_complete() && CALLS.load(Ordering::Relaxed) == 1);
+        member.kill().unwrap();
+        member.wait().unwrap();
     }
 }

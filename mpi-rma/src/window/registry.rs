@@ -88,7 +88,8 @@ impl Windows {
 
     /// Sets the function that disables the fast path of accesses.
     ///
-    /// The watching thread calls it when a process ends whose memory a window has mapped.
+    /// It is called when a process has ended whose memory a window has mapped, before any call can
+    /// know of the end.
     pub fn on_end(&self, forget: fn()) {
         self.watch.on_end(forget);
     }

@@ -122,6 +122,9 @@ pub fn insert(object: WinObject) -> Result<MPI_Win> {
     })?;
     if let Some(place) = first(handle) {
         place.store((&raw const object.window).cast_mut(), Ordering::Release);
+        if !object.window.has_all_members() {
+            place.store(ptr::null_mut(), Ordering::Release);
+        }
     }
     Ok(handle)
 }
