@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use netmod::{LaneError, RemoteKey, Signal, VciId};
+use netmod::{LaneError, Signal, VciId};
 
 use super::{Process, Source};
 use crate::error::Result;
 use crate::pt2pt::engine::{Address, MatchedMessage};
-use crate::pt2pt::operations::{Access, Block, Flight};
+use crate::pt2pt::operations::{Access, Flight};
 use crate::vci::Started;
 
 impl Process {
@@ -22,52 +22,26 @@ impl Process {
         Ok(self.lock(vci)?.remote_memory(to))
     }
 
-    /// Starts a put, a get or atomics from a VCI. With an `owner`, makes a request if the access is
-    /// not complete immediately.
+    /// Starts an access from a VCI. With an `owner`, makes a request if the access is not complete
+    /// immediately. Takes `place`'s access if it is pending. Returns `None` if there is no space.
     ///
     /// # Errors
     /// The target is lost, or there are too many requests.
     ///
     /// # Safety
-    /// The memory of `access` meets the requirements of its fields until the access is complete,
+    /// The memory of the access meets the requirements of its fields until the access is complete,
     /// and the peer has exposed the blocks.
     #[inline]
     pub unsafe fn start_access(
         &self,
         vci: VciId,
-        access: Access,
+        place: &mut Option<Access>,
+        flight: &Arc<Flight>,
         owner: Option<u32>,
-    ) -> Result<Started> {
+    ) -> Result<Option<Started>> {
         // SAFETY: the caller keeps the access's memory valid, and the peer has exposed the blocks
         // (# Safety).
-        unsafe { self.lock(vci)?.start_access(access, owner) }
-    }
-
-    /// Puts one block from plain memory, if the transport has space. Uses transport number `transport`,
-    /// or the route to the peer. Returns whether the put was issued; if not, nothing has changed,
-    /// and [`Process::start_access`] returns the reason.
-    ///
-    /// # Errors
-    /// If the VCI is not open.
-    ///
-    /// # Safety
-    /// `local` holds the block's bytes until the put is complete, and the peer has exposed the
-    /// block.
-    #[inline]
-    pub unsafe fn put_at_once(
-        &self,
-        vci: VciId,
-        to: (u32, Address),
-        transport: Option<usize>,
-        place: (RemoteKey, Block),
-        local: *const u8,
-        flight: &Arc<Flight>,
-    ) -> Result<bool> {
-        // SAFETY: `local` stays valid, and the peer has exposed the block (# Safety).
-        Ok(unsafe {
-            self.lock(vci)?
-                .put_at_once(to, transport, place, local, flight)
-        })
+        unsafe { self.lock(vci)?.start_access(place, flight, owner) }
     }
 
     /// Issues more blocks of an access that was [`Started::Partly`]. Returns whether all are
@@ -102,23 +76,6 @@ impl Process {
             Err(LaneError::Again) => Ok(false),
             Err(error) => Err(state.signal_failed(to, error)),
         }
-    }
-
-    /// Flushes earlier writes to a target, by transport number `transport` or by the route to the peer.
-    /// Operation `number` of `flight` ends with the flush. Returns whether the transport had space.
-    ///
-    /// # Errors
-    /// If the VCI is not open.
-    #[inline]
-    pub fn start_flush(
-        &self,
-        vci: VciId,
-        to: Address,
-        transport: Option<usize>,
-        flight: &Arc<Flight>,
-        number: u64,
-    ) -> Result<bool> {
-        Ok(self.lock(vci)?.start_flush(to, transport, flight, number))
     }
 
     /// Whether the unexpected queue of a VCI has messages. Returns false if another thread holds

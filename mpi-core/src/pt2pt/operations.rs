@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use netmod::{AtomicOp, LaneError, Peer, RemoteKey, Token};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::error::{Class, Error};
 use crate::pt2pt::buffer::Buffer;
@@ -25,24 +26,8 @@ const MARK: u64 = 1 << 63;
 /// A contiguous block of a target's memory: offset and length.
 pub type Block = (u64, usize);
 
-/// One or several blocks.
-pub enum Blocks {
-    /// One block.
-    One([Block; 1]),
-    /// Several blocks.
-    Many(Box<[Block]>),
-}
-
-impl Blocks {
-    /// Returns all blocks.
-    #[inline]
-    pub fn list(&self) -> &[Block] {
-        match self {
-            Blocks::One(one) => one,
-            Blocks::Many(many) => many,
-        }
-    }
-}
+/// Blocks of a target's memory; one needs no allocation.
+pub type Blocks = SmallVec<[Block; 1]>;
 
 /// The operation of an access.
 pub enum Act {
@@ -50,49 +35,35 @@ pub enum Act {
     Get,
     /// Writes the blocks.
     Put,
-    /// Changes words atomically.
+    /// Changes words atomically, which are the blocks.
     Atomic(Atomic),
+    /// Waits until the target has completed all earlier writes. Has one block, which is empty.
+    Flush,
 }
 
-/// An atomic operation on 8-byte words, the blocks of an access.
+/// An atomic operation on words of 8 bytes.
 pub struct Atomic {
-    /// Number of the transport within the process, which may differ from the route to the peer.
-    pub transport: usize,
     /// The operation on each word.
     pub op: AtomicOp,
     /// One operand for each word.
-    pub operands: Operands,
+    pub operands: SmallVec<[u64; 1]>,
     /// The compared value of [`AtomicOp::CompareSwap`].
     pub compare: u64,
-    /// The previous values, if they do not go to the program's buffer directly.
-    pub previous: Option<Vec<u64>>,
 }
 
-/// One or several operands.
-pub enum Operands {
-    /// One.
-    One(u64),
-    /// Several.
-    Many(Box<[u64]>),
+/// Memory of the library that stands in for the program's buffer.
+pub struct Bounce {
+    /// The data.
+    pub memory: Vec<u64>,
+    /// The program's buffer, which gets data that is read.
+    pub buffer: Option<Buffer>,
 }
 
-impl Operands {
-    /// Returns the operand of word `number`.
-    #[inline]
-    pub fn get(&self, number: usize) -> u64 {
-        match self {
-            Operands::One(one) => *one,
-            Operands::Many(many) => many.get(number).copied().unwrap_or_default(),
-        }
-    }
-}
-
-/// A put, a get, or atomics.
+/// A put, a get, atomics, or a flush.
 pub struct Access {
     /// The target.
     pub to: Address,
-    /// Number of the transport within the process, if it differs from the route to the peer.
-    /// Ignored for atomics, which have [`Atomic::transport`].
+    /// Number of the transport within the process, if it may differ from the route to the peer.
     pub transport: Option<usize>,
     /// Whether the library makes this access for its own purposes, so that counters leave it out.
     pub internal: bool,
@@ -105,20 +76,17 @@ pub struct Access {
     /// The target's rank in the window.
     pub target: u32,
     /// The blocks within the segment.
-    pub runs: Blocks,
+    pub blocks: Blocks,
     /// The contiguous local data. NULL for atomics whose results are not wanted. Valid until the
     /// access has ended.
     pub local: *mut u8,
     /// The memory at `local`, if the library owns it.
-    pub packed: Option<Vec<u8>>,
-    /// The program's buffer, if data that is read does not go there directly.
-    pub buffer: Option<Buffer>,
+    pub bounce: Option<Box<Bounce>>,
     /// The program's request, which the access completes.
     pub outer: Option<RequestId>,
-    /// The flight that the access belongs to.
-    pub flight: Arc<Flight>,
-    /// Number of the access in its flight.
-    pub number: u64,
+    /// Number of the access in its flight: of a flush from the beginning, of others while they are
+    /// pending.
+    pub number: Option<u64>,
     /// Number of blocks issued, and their bytes in `moved`.
     pub(crate) next: usize,
     pub(crate) moved: usize,
@@ -130,7 +98,7 @@ pub struct Access {
 }
 
 // SAFETY: `local` is memory that the program lends until the access is complete, or the library's
-// own memory in `packed`; any thread that makes progress may end the access.
+// own memory in `bounce`; any thread that makes progress may end the access.
 unsafe impl Send for Access {}
 
 impl Access {
@@ -139,10 +107,9 @@ impl Access {
     #[inline(always)]
     pub fn new(
         (target, to): (u32, Address),
-        (key, runs): (RemoteKey, Blocks),
+        (key, blocks): (RemoteKey, Blocks),
         act: Act,
         local: *mut u8,
-        flight: Arc<Flight>,
     ) -> Access {
         Access {
             to,
@@ -152,13 +119,11 @@ impl Access {
             shift: 0,
             act,
             target,
-            runs,
+            blocks,
             local,
-            packed: None,
-            buffer: None,
+            bounce: None,
             outer: None,
-            flight,
-            number: 0,
+            number: None,
             next: 0,
             moved: 0,
             parts: 0,
@@ -169,34 +134,38 @@ impl Access {
 
     /// Number of bytes of all blocks.
     pub fn bytes(&self) -> usize {
-        self.runs.list().iter().map(|run| run.1).sum()
+        self.blocks.iter().map(|block| block.1).sum()
     }
 
     /// Whether the lane has completed all blocks.
     pub(crate) fn is_over(&self) -> bool {
-        let issued = self.next == self.runs.list().len() || self.failed.is_some();
+        let issued = self.next == self.blocks.len() || self.failed.is_some();
         issued && self.parts == 0 && !self.held
+    }
+
+    /// Writes data that has arrived in library memory to the program's buffer.
+    pub(crate) fn arrive(&mut self) {
+        let len = self.bytes();
+        if let Some(bounce) = &mut self.bounce
+            && let Some(buffer) = &mut bounce.buffer
+        {
+            // SAFETY: `local` is the bounce's memory, which has the bytes of all blocks.
+            let data = unsafe { std::slice::from_raw_parts(self.local, len) };
+            buffer.write(0, data);
+        }
     }
 }
 
-/// An operation that a lane has not completed.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are accesses; memory of its own for each would cost an allocation"
-)]
-pub(crate) enum Op {
-    Access(Access),
-    Flush {
-        peer: Peer,
-        flight: Arc<Flight>,
-        number: u64,
-    },
+/// An access that a lane has not completed, and its flight.
+pub(crate) struct Pending {
+    pub access: Access,
+    pub flight: Arc<Flight>,
 }
 
 /// The pending operations of a VCI.
 #[derive(Default)]
 pub(crate) struct Ops {
-    slots: Vec<Option<Op>>,
+    slots: Vec<Option<Pending>>,
     free: Vec<u32>,
     /// The sink for results of atomics that are not wanted.
     nowhere: Box<u64>,
@@ -222,29 +191,23 @@ impl Ops {
     }
 
     /// Inserts an operation at the index that [`Ops::next`] returned.
-    pub fn insert(&mut self, op: Op) -> u32 {
+    #[inline]
+    pub fn insert(&mut self, pending: Pending) -> u32 {
         let index = self.next();
         self.free.pop();
-        self.slots[index as usize] = Some(op);
+        self.slots[index as usize] = Some(pending);
         index
     }
 
-    pub fn get(&mut self, index: u32) -> Option<&mut Op> {
+    #[inline]
+    pub fn get(&mut self, index: u32) -> Option<&mut Pending> {
         self.slots.get_mut(index as usize)?.as_mut()
-    }
-
-    pub fn take(&mut self, index: u32) -> Option<Op> {
-        let op = self.slots.get_mut(index as usize)?.take()?;
-        self.free.push(index);
-        Some(op)
     }
 
     /// Returns the peers of pending operations.
     pub fn peers(&self) -> impl Iterator<Item = Peer> {
-        self.slots.iter().flatten().map(|op| match op {
-            Op::Access(access) => access.to.peer,
-            Op::Flush { peer, .. } => *peer,
-        })
+        let pending = self.slots.iter().flatten();
+        pending.map(|pending| pending.access.to.peer)
     }
 }
 
@@ -258,78 +221,57 @@ impl Engine {
     /// Records that a lane has completed an operation or a block of it.
     pub fn remote_done(&mut self, token: Token, result: Result<(), LaneError>) {
         let index = token.0 as u32;
-        match self.remote.get(index) {
-            None => {}
-            Some(Op::Flush { .. }) => {
-                if let Some(Op::Flush { flight, number, .. }) = self.remote.take(index) {
-                    flight.end(number, result.err().map(failed));
-                }
+        if let Some(Pending { access, .. }) = self.remote.get(index) {
+            access.parts -= 1;
+            if let Err(error) = result {
+                access.failed.get_or_insert(error);
             }
-            Some(Op::Access(access)) => {
-                access.parts -= 1;
-                if let Err(error) = result {
-                    access.failed.get_or_insert(error);
-                }
-                self.end_if_over(index);
-            }
+            self.end_if_over(index);
         }
     }
 
     /// Ends an access whose blocks are all complete.
     pub fn end_if_over(&mut self, index: u32) {
-        let over = |op: &mut Op| matches!(op, Op::Access(access) if access.is_over());
-        if self.remote.get(index).is_some_and(over)
-            && let Some(Op::Access(access)) = self.remote.take(index)
-        {
-            self.end_access(access);
+        let Some(slot) = self.remote.slots.get_mut(index as usize) else {
+            return;
+        };
+        let Some(Pending { access, flight }) = slot else {
+            return;
+        };
+        if !access.is_over() {
+            return;
         }
-    }
-
-    fn end_access(&mut self, mut access: Access) {
+        let number = access.number.unwrap_or_default();
         let error = match access.failed.take() {
             None => {
                 access.arrive();
                 None
             }
-            Some(error @ LaneError::PeerLost(_)) => Some(failed(error)),
             // Atomics cannot fall back to messages, which would not be atomic towards the network's
             // operations.
-            Some(error) if access.is_atomic() => Some(refused(access.target, error)),
-            Some(error) => {
-                // Falls back to messages; the window's progress takes the access back.
-                let flight = access.flight.clone();
-                flight.add_refused(access, error);
-                return;
-            }
+            Some(error) => match (&access.act, error) {
+                (Act::Flush, error) | (_, error @ LaneError::PeerLost(_)) => Some(failed(error)),
+                (Act::Atomic(_), error) => Some(refused(access.target, error)),
+                (_, error) => {
+                    // Falls back to messages; the window's progress takes the access back.
+                    if let Some(Pending { access, flight }) = slot.take() {
+                        flight.add_refused(access, error);
+                        self.remote.free.push(index);
+                    }
+                    return;
+                }
+            },
         };
-        match access.outer {
+        let error = match access.outer {
             Some(outer) => {
                 self.records.complete(outer, Status::EMPTY, error);
-                access.flight.end(access.number, None);
+                None
             }
-            None => access.flight.end(access.number, error),
-        }
-    }
-}
-
-impl Access {
-    /// Whether the access is an atomic operation, which only the network can do.
-    pub(crate) fn is_atomic(&self) -> bool {
-        matches!(self.act, Act::Atomic(_))
-    }
-
-    /// Writes data that has arrived in library memory to the program's buffer.
-    pub(crate) fn arrive(&mut self) {
-        if let (Some(buffer), Act::Atomic(atomic)) = (&mut self.buffer, &self.act)
-            && let Some(found) = &atomic.previous
-        {
-            let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            buffer.write(0, &bytes);
-            return;
-        }
-        if let (Some(buffer), Some(data)) = (&mut self.buffer, &self.packed) {
-            buffer.write(0, data);
-        }
+            None => error,
+        };
+        flight.end(number, error);
+        *slot = None;
+        self.remote.free.push(index);
     }
 }
 

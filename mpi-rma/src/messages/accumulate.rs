@@ -1,11 +1,12 @@
 //! Accumulates by messages that the target's process serves, or by a transport that has it do the same.
 
 use crate::messages::message::{self, Kind, Layout};
-use crate::network::word::WordUpdate;
+use crate::network::word;
 use crate::window::accumulate::{Accumulate, Atomicity, CompareAndSwap, MessageDomain};
 use crate::window::apply;
-use crate::window::buffers::{Completion, Origin};
+use crate::window::buffers::Completion;
 use crate::window::runs;
+use mpi_core::pt2pt::operations::Act;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
 
@@ -14,24 +15,25 @@ impl Atomicity for MessageDomain<'_> {
         // SAFETY: the operands stay as the call describes them until it is complete
         // (`Atomicity`).
         unsafe {
-            match WordUpdate::of_accumulate(call, self.0)? {
-                Some(update) => update.issue(self.0, call.process, call.completion),
+            match word::of_accumulate(call, self.0)? {
+                Some((remote, atomic)) => {
+                    let (act, completion) = (Act::Atomic(atomic), call.completion);
+                    self.0
+                        .change(call.process, remote, act, call.result, completion)
+                }
                 None => self.send_accumulate(call),
             }
         }
     }
 
     unsafe fn compare_and_swap(self, call: &CompareAndSwap<'_>) -> Result<()> {
-        let result = Origin {
-            base: call.result,
-            count: 1,
-            datatype: call.target.datatype,
-        };
-        let completion = Completion::Blocking;
-        if let Some(update) = WordUpdate::of_swap(call, self.0, result)? {
+        let (result, completion) = (call.result(), Completion::Blocking);
+        if let Some((remote, atomic)) = word::of_swap(call, self.0)? {
+            let (act, result) = (Act::Atomic(atomic), Some(result));
             // SAFETY: the operands stay as the call describes them until it is complete
             // (`Atomicity`).
-            return unsafe { update.issue(self.0, call.process, completion) }.map(drop);
+            let changed = unsafe { self.0.change(call.process, remote, act, result, completion) };
+            return changed.map(drop);
         }
         let MessageDomain(service) = self;
         let lower = [call.compare as u64, call.new as u64];

@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::capabilities::{Domain, NetworkAtomics};
+use crate::network::transfer::Remote;
 use crate::window::Window;
 use crate::window::accumulate::{Accumulate, Atomicity, CompareAndSwap, NetworkDomain};
 use crate::window::apply;
@@ -23,21 +24,13 @@ use crate::window::promise::{AccumulateKind, Promise, WORD};
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
+use mpi_core::pt2pt::operations::{Act, Atomic, Blocks};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
 /// Maximum number of words of an accumulate.
 const WORDS: usize = 8;
-
-/// An accumulate as atomics on words.
-struct Work {
-    op: AtomicOp,
-    words: Blocks,
-    operands: Operands,
-    compare: u64,
-}
 
 impl Service {
     /// Agrees whether the network's atomics carry out the promised accumulates. Collective; the
@@ -153,40 +146,35 @@ impl Atomicity for NetworkDomain<'_> {
             return Ok(None);
         }
         let words = match target.datatype.as_block(target.count) {
-            Some((skip, WORD)) => Blocks::One([((at + skip as i64) as u64, WORD)]),
+            Some((skip, WORD)) => Blocks::from_buf([((at + skip as i64) as u64, WORD)]),
             _ => {
                 let runs = apply::runs(target.datatype, target.count, *at, reduction);
                 let each = |(at, count): (i64, usize)| {
                     (0..count).map(move |i| ((at + (i * WORD) as i64) as u64, WORD))
                 };
-                Blocks::Many(runs.iter().copied().flat_map(each).collect())
+                runs.iter().copied().flat_map(each).collect()
             }
         };
         let operands = match &call.origin {
-            None => Operands::One(0),
+            None => [0].into(),
             Some(origin) => {
                 let mut data = [0u8; WORDS * WORD];
                 // SAFETY: the buffer is readable by this function's contract; `check` has found no more
                 // than `WORDS` words in it.
                 unsafe { origin.pack(&mut data[..len]) };
                 let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
-                let mut all = data[..len].chunks_exact(WORD).map(word);
-                match len {
-                    WORD => Operands::One(all.next().unwrap_or_default()),
-                    _ => Operands::Many(all.collect()),
-                }
+                data[..len].chunks_exact(WORD).map(word).collect()
             }
         };
-        let work = Work {
+        let atomic = Atomic {
             op,
-            words,
             operands,
             compare: 0,
         };
         let to = (call.window, call.process, target.rank);
         // SAFETY: the result's buffer is writable by this function's contract; the words are the
         // target's data.
-        unsafe { self.change(to, work, call.result, call.completion) }
+        unsafe { self.change(to, (words, atomic), call.result, call.completion) }
     }
 
     unsafe fn compare_and_swap(self, call: &CompareAndSwap<'_>) -> Result<()> {
@@ -194,21 +182,12 @@ impl Atomicity for NetworkDomain<'_> {
         let kind = target.datatype.element().map(|element| element.kind());
         let promise = &self.0.promise;
         promise.check(AccumulateKind::CompareAndSwap, kind, target.len())?;
-        let result = Origin {
-            base: call.result,
-            count: 1,
-            datatype: target.datatype,
-        };
-        let work = Work {
-            op: AtomicOp::CompareSwap,
-            words: Blocks::One([(call.at as u64, WORD)]),
-            operands: Operands::One(call.new as u64),
-            compare: call.compare as u64,
-        };
+        let words = Blocks::from_buf([(call.at as u64, WORD)]);
+        let (work, result) = ((words, call.on_word()), Some(call.result()));
         let to = (call.window, call.process, target.rank);
         // SAFETY: the result's buffer is writable by this function's contract; the word is the
         // target's element.
-        unsafe { self.change(to, work, Some(result), Completion::Blocking) }.map(drop)
+        unsafe { self.change(to, work, result, Completion::Blocking) }.map(drop)
     }
 }
 
@@ -221,13 +200,12 @@ impl NetworkDomain<'_> {
     unsafe fn change(
         &self,
         (window, process, target): (&Window, &Process, u32),
-        work: Work,
+        (words, atomic): (Blocks, Atomic),
         result: Option<Origin<'_>>,
         completion: Completion,
     ) -> Result<Option<RequestId>> {
         let domain = self.0;
-        let words = work.words.list();
-        for &(at, _) in words {
+        for &(at, _) in &words {
             domain.promise.check_place(at as i64)?;
         }
         let service = window.service()?;
@@ -235,11 +213,11 @@ impl NetworkDomain<'_> {
             && let Some(here) = window.here(target)
         {
             let mut found = [0; WORDS];
-            for (number, (found, &(at, _))) in found.iter_mut().zip(words).enumerate() {
+            for (number, (found, &(at, _))) in found.iter_mut().zip(&words).enumerate() {
                 let place = here.wrapping_add(at as usize);
                 // SAFETY: `check_place` above has checked offset and alignment, and the window's
                 // memory begins aligned (`agree_on_atomics`).
-                *found = unsafe { by_processor(place, &work, number) };
+                *found = unsafe { by_processor(place, &atomic, number) };
             }
             if let Some(result) = result {
                 let len = words.len() * WORD;
@@ -254,21 +232,6 @@ impl NetworkDomain<'_> {
         }
         let number = service.lanes.accumulate();
         let lane = service.lanes.get(number);
-        let key = service.atomics_key(process, domain, target)?;
-        let (mut local, mut buffer, mut found) = (std::ptr::null_mut::<u8>(), None, None);
-        if let Some(result) = result {
-            match result.contiguous() {
-                Some(plain) if plain.addr() % WORD == 0 => local = plain,
-                _ => {
-                    let mut words = vec![0u64; words.len()];
-                    local = words.as_mut_ptr().cast();
-                    found = Some(words);
-                    // SAFETY: the buffer is writable until the call is complete, by this function's
-                    // contract.
-                    buffer = Some(unsafe { result.buffer() });
-                }
-            }
-        }
         if !domain.atomics.ordered && !service.lanes.are_unordered() && !lane.flight.is_quiet() {
             // Invariant (section 11.7.2): an origin's accumulates on the same location are carried out
             // in order. If the transport keeps no order, one is complete before the next is issued.
@@ -283,24 +246,16 @@ impl NetworkDomain<'_> {
                 .then_some(()))
             })?;
         }
-        let mut access = Access::new(
-            (target, service.address(target, number).there),
-            (key, work.words),
-            Act::Atomic(Atomic {
-                transport: domain.transport_index,
-                op: work.op,
-                operands: work.operands,
-                compare: work.compare,
-                previous: found,
-            }),
-            local,
-            lane.flight.clone(),
-        );
-        access.buffer = buffer;
-        match service.issue(process, access, number, completion)? {
-            Ok(request) => Ok(request),
-            Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
-        }
+        let remote = Remote {
+            target,
+            lane: number,
+            transport: Some(domain.transport_index),
+            key: service.atomics_key(process, domain, target)?,
+            shift: 0,
+            blocks: words,
+        };
+        // SAFETY: the words and the buffer are valid by this function's contract.
+        unsafe { service.change(process, remote, Act::Atomic(atomic), result, completion) }
     }
 }
 
@@ -308,10 +263,10 @@ impl NetworkDomain<'_> {
 ///
 /// # Safety
 /// The place is an aligned word of the window's memory.
-unsafe fn by_processor(place: *mut u8, work: &Work, number: usize) -> u64 {
+unsafe fn by_processor(place: *mut u8, atomic: &Atomic, number: usize) -> u64 {
     // SAFETY: an aligned word by this function's contract; the window's accumulates change it only
     // atomically (module invariant).
     let word = unsafe { &*place.cast::<AtomicU64>() };
-    work.op
-        .carry_out(word, work.operands.get(number), work.compare)
+    let operand = atomic.operands.get(number).copied().unwrap_or_default();
+    atomic.op.carry_out(word, operand, atomic.compare)
 }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use netmod::RemoteKey;
 
-use crate::network::transfer::Issued;
+use crate::network::transfer::{Issued, Remote};
 use crate::network::{Passive, Word};
 use crate::window::buffers::Origin;
 use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
 use crate::window::transfer::Transfer;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
-use mpi_core::pt2pt::operations::Blocks;
+use mpi_core::pt2pt::operations::Block;
 use mpi_types::error::{Class, Error, Result};
 
 fn to_words(bytes: &[u8]) -> Vec<u64> {
@@ -167,18 +167,21 @@ impl Window {
             unsafe { self.move_own(origin, &runs, write) };
             return Ok(Issued::Begun(None));
         }
-        let mut within = self.within(process, target.rank, runs.list())?;
+        let mut within = self.within(process, target.rank, &runs)?;
         if within.len() == 1
             && let Some(BlocksInRange { key, start, runs }) = within.pop()
         {
-            let lane = service.lanes.any();
-            let runs = Blocks::Many(runs.into());
+            let remote = Remote {
+                target: target.rank,
+                lane: service.lanes.any(),
+                transport: service.transport_index(),
+                key,
+                shift: start,
+                blocks: runs.into(),
+            };
             // SAFETY: the origin's buffer stays as the transfer describes it until the access is
             // complete (`TargetMemory`).
-            let mut access = unsafe { self.access(service, transfer, (key, lane), runs, write) };
-            access.shift = start;
-            let issued = service.issue(process, access, lane, transfer.completion)?;
-            return Ok(issued.map_or(Issued::Refused, Issued::Begun));
+            return unsafe { service.transfer(transfer, remote, write) };
         }
         let data = match write {
             // SAFETY: the buffer is readable, by this function's contract.
@@ -199,14 +202,14 @@ impl Window {
     /// # Safety
     /// The runs must be attached memory of this process, as long as the origin's data; the origin's
     /// buffer must be readable (`write`) or writable.
-    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Blocks, write: bool) {
+    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &[Block], write: bool) {
         let mut data = match write {
             // SAFETY: the buffer is readable, by this function's contract.
             true => unsafe { origin.packed().into_owned() },
             false => vec![0; origin.len()],
         };
         let mut local = data.as_mut_ptr();
-        for &(at, len) in runs.list() {
+        for &(at, len) in runs {
             let place: *mut u8 = std::ptr::with_exposed_provenance_mut(at as usize);
             // SAFETY: attached memory, by this function's contract; `data` has the bytes of all runs.
             unsafe {

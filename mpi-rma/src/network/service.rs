@@ -11,6 +11,7 @@ use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::batch_queue::Queues;
 use crate::network::lock_protocol;
+use crate::network::transfer::{Issued, Remote};
 use crate::network::{FEW, Passive, PassiveTargets, Record, WireKey, Word};
 use crate::window::buffers::Completion;
 use crate::window::directory::Directory;
@@ -20,7 +21,7 @@ use crate::window::registry::Windows;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands};
+use mpi_core::pt2pt::operations::{Act, Atomic, Blocks, refused};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
@@ -211,61 +212,57 @@ impl Service {
     pub fn start_atomic(
         &self,
         process: &Process,
-        (rank, lane, offset): (u32, usize, u64),
+        place: (u32, usize, u64),
         op: AtomicOp,
         operand: u64,
         compare: u64,
     ) -> Result<Underway> {
         let found = Box::leak(Box::new(0u64));
-        let place = std::ptr::from_mut(found);
-        let change = self.change_of(op, operand, compare)?;
-        let key = self.record(process, rank)?.block;
-        let access = self.access_by(rank, lane, (key, offset), change, place);
-        let free = |found: &'static mut u64| {
-            // SAFETY: made by `Box::leak` above, and no operation that uses it has begun.
-            drop(unsafe { Box::from_raw(std::ptr::from_mut(found)) });
-        };
-        match self.issue(process, access, lane, Completion::Request) {
-            Ok(Ok(id)) => Ok(Underway { id, found }),
-            Ok(Err(_)) => {
-                free(found);
-                Err(refused(rank))
-            }
+        let to = std::ptr::from_mut(found);
+        match self.change_word(process, place, op, [operand, compare], to) {
+            Ok(id) => Ok(Underway { id, found }),
             Err(error) => {
-                free(found);
+                // SAFETY: made by `Box::leak` above, and no operation that uses it has begun.
+                drop(unsafe { Box::from_raw(std::ptr::from_mut(found)) });
                 Err(error)
             }
         }
     }
 
-    fn change_of(&self, op: AtomicOp, operand: u64, compare: u64) -> Result<Act> {
-        let transport = self.transport_index().ok_or_else(not_passive)?;
-        Ok(Act::Atomic(Atomic {
-            transport,
-            op,
-            operands: Operands::One(operand),
-            compare,
-            previous: None,
-        }))
-    }
-
-    fn access_by(
+    /// Begins to change a word of a member's block. Makes a request if the previous value goes to
+    /// `found`.
+    fn change_word(
         &self,
-        rank: u32,
-        lane: usize,
-        (key, offset): (RemoteKey, u64),
-        act: Act,
+        process: &Process,
+        (target, lane, offset): (u32, usize, u64),
+        op: AtomicOp,
+        [operand, compare]: [u64; 2],
         found: *mut u64,
-    ) -> Access {
-        let mut access = Access::new(
-            (rank, self.address(rank, lane).there),
-            (key, Blocks::One([(offset, 8)])),
-            act,
-            found.cast(),
-            self.lanes.get(lane).flight.clone(),
-        );
+    ) -> Result<Option<RequestId>> {
+        let key = self.record(process, target)?.block;
+        let remote = Remote {
+            target,
+            lane,
+            transport: self.transport_index(),
+            key,
+            shift: 0,
+            blocks: Blocks::from_buf([(offset, 8)]),
+        };
+        let act = Act::Atomic(Atomic {
+            op,
+            operands: [operand].into(),
+            compare,
+        });
+        let mut access = self.access(remote, act, found.cast());
         access.internal = true;
-        access
+        let completion = match found.is_null() {
+            true => Completion::Blocking,
+            false => Completion::Request,
+        };
+        match self.issue(process, &mut Some(access), lane, completion)? {
+            Issued::Begun(id) => Ok(id),
+            Issued::Refused => Err(refused(target, LaneError::Unsupported)),
+        }
     }
 
     /// Carries out an atomic on a word of a member's block. Returns the previous value.
@@ -309,14 +306,10 @@ impl Service {
         (rank, word): (u32, Word),
         what: u64,
     ) -> Result<()> {
-        let key = self.record(process, rank)?.block;
-        let change = self.change_of(AtomicOp::Add, what, 0)?;
         let nowhere = std::ptr::null_mut();
-        let access = self.access_by(rank, 0, (key, word.0), change, nowhere);
-        match self.issue(process, access, 0, Completion::Blocking)? {
-            Ok(_) => Ok(()),
-            Err(_) => Err(refused(rank)),
-        }
+        let place = (rank, 0, word.0);
+        self.change_word(process, place, AtomicOp::Add, [what, 0], nowhere)
+            .map(drop)
     }
 }
 
@@ -324,18 +317,5 @@ fn not_passive() -> Error {
     Error::new(
         Class::Intern,
         "internal error: the window is not passive-target",
-    )
-}
-
-/// Makes the error of atomics that a transport refuses although it announced them.
-#[cold]
-fn refused(rank: u32) -> Error {
-    let why = LaneError::Unsupported;
-    Error::new(
-        Class::Other,
-        format!(
-            "the network can't carry out atomics on words of rank {rank} ({why}), by which the window \
-             is synchronized; set WEFT_RMA_PASSIVE=off"
-        ),
     )
 }

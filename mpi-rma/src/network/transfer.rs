@@ -9,15 +9,17 @@ use netmod::{LaneError, RemoteKey};
 
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::service::Service;
-use crate::window::buffers::{Completion, Target};
-use crate::window::keys::{Ends, Far};
+use crate::window::buffers::{Completion, Origin, Target};
+use crate::window::keys::Far;
+use crate::window::lanes::Lane;
 use crate::window::members::{Messages, Network};
+use crate::window::promise::WORD;
 use crate::window::runs::RunList;
 use crate::window::transfer::{TargetMemory, Transfer};
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
-use mpi_core::pt2pt::operations::{Access, Act, Blocks};
+use mpi_core::pt2pt::operations::{Access, Act, Blocks, Bounce, refused};
 use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_core::vci::Started;
 use mpi_types::error::Result;
@@ -31,11 +33,18 @@ const LONG_RUN: usize = 512;
 /// Bytes. Puts and gets up to this size in a burst are sent as messages, which are coalesced.
 const SMALL: usize = 256;
 
-/// The target's side of a transfer: blocks with an operation each, their key and the lane.
-struct Remote {
-    key: RemoteKey,
-    lane: usize,
-    blocks: Blocks,
+/// The target's side of an access.
+pub(crate) struct Remote {
+    pub target: u32,
+    /// Number of the lane.
+    pub lane: usize,
+    /// Number of the transport within the process, if it may differ from the route to the target.
+    pub transport: Option<usize>,
+    pub key: RemoteKey,
+    /// Offset in the window of the segment with this key.
+    pub shift: u64,
+    /// Blocks with an operation each.
+    pub blocks: Blocks,
 }
 
 /// Result of issuing an access to the network.
@@ -83,24 +92,16 @@ impl Network {
             return unsafe { window.move_attached(transfer, write) };
         }
         let service = window.service()?;
-        let Some(Remote { key, lane, blocks }) = self.select(transfer, service)? else {
+        let Some(remote) = self.select(transfer, service)? else {
             return Ok(Issued::Refused);
         };
         // SAFETY: the origin's buffer stays as the transfer describes it until the access is
         // complete (`TargetMemory`).
-        if write && unsafe { put_inline(transfer, service, (key, lane), &blocks)? } {
-            return Ok(Issued::Begun(None));
+        let issued = unsafe { service.transfer(transfer, remote, write)? };
+        if matches!(issued, Issued::Refused) {
+            service.keys.forget(target.rank);
         }
-        // SAFETY: the origin's buffer stays as the transfer describes it until the access is
-        // complete (`TargetMemory`).
-        let access = unsafe { window.access(service, transfer, (key, lane), blocks, write) };
-        match service.issue(transfer.process, access, lane, transfer.completion)? {
-            Ok(request) => Ok(Issued::Begun(request)),
-            Err(_) => {
-                service.keys.forget(target.rank);
-                Ok(Issued::Refused)
-            }
-        }
+        Ok(issued)
     }
 
     /// Selects the operations of a transfer to memory that is not attached. `None` if messages are
@@ -118,38 +119,22 @@ impl Network {
             return Ok(None);
         }
         let blocks = transfer.window.native_runs(target, transfer.at);
-        Ok(blocks.map(|blocks| Remote { key, lane, blocks }))
+        Ok(blocks.map(|blocks| Remote {
+            target: target.rank,
+            lane,
+            transport: service.transport_index(),
+            key,
+            shift: 0,
+            blocks,
+        }))
     }
-}
-
-/// Issues a put of one contiguous block if the transport has space for it. Returns whether it did.
-///
-/// # Safety
-/// That of [`TargetMemory::put`].
-unsafe fn put_inline(
-    transfer: &Transfer<'_>,
-    service: &Service,
-    (key, lane): (RemoteKey, usize),
-    blocks: &Blocks,
-) -> Result<bool> {
-    let (Completion::Blocking, Some(local), Blocks::One([block])) =
-        (transfer.completion, transfer.origin.contiguous(), blocks)
-    else {
-        return Ok(false);
-    };
-    let flight = &service.lanes.get(lane).flight;
-    let Ends { vci_here, there } = service.address(transfer.target.rank, lane);
-    let to = (transfer.target.rank, there);
-    let (process, transport) = (transfer.process, service.transport_index());
-    // SAFETY: the buffer is readable until the put is complete, by this function's contract.
-    unsafe { process.put_at_once(vci_here, to, transport, (key, *block), local, flight) }
 }
 
 impl Window {
     /// Returns the blocks of a target's data, if an operation for each is cheaper than a message.
     pub(crate) fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
         if let Some((skip, len)) = target.datatype.as_block(target.count) {
-            return Some(Blocks::One([((at + skip as i64) as u64, len)]));
+            return Some(Blocks::from_buf([((at + skip as i64) as u64, len)]));
         }
         // Passive-target windows avoid the target's processor at any cost.
         let all = self.passive().is_some();
@@ -157,56 +142,14 @@ impl Window {
         let null = std::ptr::null_mut();
         let pieces = target.datatype.blocks(null, target.count, 0, usize::MAX);
         let most = FEW_RUNS.max(total / LONG_RUN);
-        let mut runs = Vec::new();
+        let mut runs = Blocks::new();
         for (piece, len) in pieces {
             if runs.len() == most && !all {
                 return None;
             }
             runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
         }
-        Some(Blocks::Many(runs.into()))
-    }
-
-    /// Describes a transfer to the transport.
-    ///
-    /// # Safety
-    /// That of [`TargetMemory::put`] (`write`) or [`TargetMemory::get`].
-    pub(crate) unsafe fn access(
-        &self,
-        service: &Service,
-        transfer: &Transfer<'_>,
-        (key, lane): (RemoteKey, usize),
-        runs: Blocks,
-        write: bool,
-    ) -> Access {
-        let Transfer { origin, target, .. } = transfer;
-        let mut packed = None;
-        let mut buffer = None;
-        let local = match origin.contiguous() {
-            Some(local) => local,
-            None => {
-                let mut data = vec![0; origin.len()];
-                match write {
-                    // SAFETY: the origin's buffer is readable, by this function's contract.
-                    true => unsafe { origin.pack(&mut data) },
-                    // SAFETY: the origin's buffer is writable until the access is complete, by this
-                    // function's contract.
-                    false => buffer = Some(unsafe { origin.buffer() }),
-                }
-                packed.insert(data).as_mut_ptr()
-            }
-        };
-        let mut access = Access::new(
-            (target.rank, service.address(target.rank, lane).there),
-            (key, runs),
-            if write { Act::Put } else { Act::Get },
-            local,
-            service.lanes.get(lane).flight.clone(),
-        );
-        access.transport = service.transport_index();
-        access.packed = packed;
-        access.buffer = buffer;
-        access
+        Some(runs)
     }
 
     /// Completes the network operations on a target, or on all: on this side, and, with `there`, also
@@ -227,48 +170,141 @@ impl Window {
 }
 
 impl Service {
-    /// Begins an access as soon as the lane has space. Returns its request if it has one and is not
-    /// complete, or the access if the transport does not support it.
+    /// Begins a transfer.
+    ///
+    /// # Safety
+    /// That of [`TargetMemory::put`] (`write`) or [`TargetMemory::get`].
+    pub(crate) unsafe fn transfer(
+        &self,
+        transfer: &Transfer<'_>,
+        remote: Remote,
+        write: bool,
+    ) -> Result<Issued> {
+        let lane = remote.lane;
+        let act = if write { Act::Put } else { Act::Get };
+        // SAFETY: the origin's buffer is readable (`write`), or writable until the access is
+        // complete, by this function's contract.
+        let access = &mut Some(unsafe { self.access_with(remote, act, Some(transfer.origin)) });
+        self.issue(transfer.process, access, lane, transfer.completion)
+    }
+
+    /// Begins atomics, which only the network can carry out.
+    ///
+    /// # Safety
+    /// The words are within the target's memory; the result's buffer is writable, and not used
+    /// before the call is complete.
+    pub(crate) unsafe fn change(
+        &self,
+        process: &Process,
+        remote: Remote,
+        atomics: Act,
+        result: Option<Origin<'_>>,
+        completion: Completion,
+    ) -> Result<Option<RequestId>> {
+        let (target, lane) = (remote.target, remote.lane);
+        // SAFETY: the buffer is writable until the access is complete, by this function's contract.
+        let access = &mut Some(unsafe { self.access_with(remote, atomics, result) });
+        match self.issue(process, access, lane, completion)? {
+            Issued::Begun(request) => Ok(request),
+            Issued::Refused => Err(refused(target, LaneError::Unsupported)),
+        }
+    }
+
+    /// Describes an access whose data is at `local`.
+    #[inline]
+    pub(crate) fn access(&self, remote: Remote, act: Act, local: *mut u8) -> Access {
+        let there = self.address(remote.target, remote.lane).there;
+        let (to, place) = ((remote.target, there), (remote.key, remote.blocks));
+        let mut access = Access::new(to, place, act, local);
+        access.transport = remote.transport;
+        access.shift = remote.shift;
+        access
+    }
+
+    /// Describes an access whose data is in a buffer of the program. Atomics without one drop their
+    /// results.
+    ///
+    /// # Safety
+    /// The buffer is readable in a put, otherwise writable until the access is complete.
+    #[inline]
+    pub(crate) unsafe fn access_with(
+        &self,
+        remote: Remote,
+        act: Act,
+        origin: Option<Origin<'_>>,
+    ) -> Access {
+        let Some(origin) = origin else {
+            return self.access(remote, act, std::ptr::null_mut());
+        };
+        match origin.contiguous() {
+            Some(plain) if !matches!(act, Act::Atomic(_)) || plain.addr() % WORD == 0 => {
+                self.access(remote, act, plain)
+            }
+            // SAFETY: the contract is the same.
+            _ => unsafe { self.access_by_bounce(remote, act, origin) },
+        }
+    }
+
+    /// Describes an access whose data is copied from or to a buffer of the program.
+    ///
+    /// # Safety
+    /// That of [`Service::access_with`].
+    #[cold]
+    unsafe fn access_by_bounce(&self, remote: Remote, act: Act, origin: Origin<'_>) -> Access {
+        let len = origin.len();
+        let mut memory = vec![0u64; len.div_ceil(WORD)];
+        let local = memory.as_mut_ptr().cast::<u8>();
+        let buffer = match act {
+            Act::Put => {
+                // SAFETY: `memory` has `len` bytes; the buffer is readable by this function's
+                // contract.
+                unsafe { origin.pack(std::slice::from_raw_parts_mut(local, len)) };
+                None
+            }
+            // SAFETY: the buffer is writable until the access is complete, by this function's
+            // contract.
+            _ => Some(unsafe { origin.buffer() }),
+        };
+        let mut access = self.access(remote, act, local);
+        access.bounce = Some(Box::new(Bounce { memory, buffer }));
+        access
+    }
+
+    /// Begins an access as soon as the lane has space. Takes it from its place unless it is complete
+    /// or refused.
+    #[inline]
     pub(crate) fn issue(
         &self,
         process: &Process,
-        access: Access,
-        lane: usize,
+        access: &mut Option<Access>,
+        number: usize,
         completion: Completion,
-    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
-        let vci = self.lanes.get(lane).vci;
+    ) -> Result<Issued> {
+        let Lane { vci, flight, .. } = self.lanes.get(number);
         let owner = (completion == Completion::Request).then(|| self.comm.owner());
-        let target = Some(access.target);
-        let mut access = Some(access);
-        let started = self.wait_for(process, vci, target, || {
-            let Some(now) = access.take() else {
-                return Ok(None);
-            };
-            // SAFETY: MPI programs leave the origin's buffer alone until the access is complete, and
-            // the target's memory is valid until the window is freed.
-            match unsafe { process.start_access(vci, now, owner)? } {
-                Started::Full(back) => {
-                    access = Some(back);
-                    Ok(None)
-                }
-                started => Ok(Some(started)),
-            }
-        })?;
+        let target = access.as_ref().map(|access| access.target);
+        // SAFETY: MPI programs leave the origin's buffer alone until the access is complete, and
+        // the target's memory is valid until the window is freed.
+        let mut start = || unsafe { process.start_access(*vci, access, flight, owner) };
+        let started = match start()? {
+            Some(started) => started,
+            None => self.wait_for(process, *vci, target, start)?,
+        };
         match started {
-            Started::Done => Ok(Ok(None)),
-            Started::Pending(outer) => Ok(Ok(outer)),
+            Started::Done => Ok(Issued::Begun(None)),
+            Started::Pending(outer) => Ok(Issued::Begun(outer)),
             Started::Partly(index, outer) => {
-                let all = self.wait_for(process, vci, target, || {
-                    Ok(process.continue_access(vci, index)?.then_some(()))
+                let all = self.wait_for(process, *vci, target, || {
+                    Ok(process.continue_access(*vci, index)?.then_some(()))
                 });
                 if let Err(error) = all {
                     let why = LaneError::lost(0, error.to_string());
-                    process.abort_access(vci, index, why)?;
+                    process.abort_access(*vci, index, why)?;
                     return Err(error);
                 }
-                Ok(Ok(outer))
+                Ok(Issued::Begun(outer))
             }
-            Started::Refused(access) | Started::Full(access) => Ok(Err(access)),
+            Started::Refused => Ok(Issued::Refused),
         }
     }
 
@@ -329,19 +365,23 @@ impl Service {
     }
 
     /// Begins the flush of a target on a lane.
-    fn start_flush(&self, process: &Process, number: usize, target: u32, flush: u64) -> Result<()> {
-        let lane = self.lanes.get(number);
-        let to = self.address(target, number).there;
-        let flushed = self.wait_for(process, lane.vci, Some(target), || {
-            let room =
-                process.start_flush(lane.vci, to, self.transport_index(), &lane.flight, flush)?;
-            Ok(room.then_some(()))
-        });
+    fn start_flush(&self, process: &Process, lane: usize, target: u32, flush: u64) -> Result<()> {
+        let remote = Remote {
+            target,
+            lane,
+            transport: self.transport_index(),
+            key: RemoteKey::default(),
+            shift: 0,
+            blocks: Blocks::from_buf([(0, 0)]),
+        };
+        let mut access = self.access(remote, Act::Flush, std::ptr::null_mut());
+        access.number = Some(flush);
+        let flushed = self.issue(process, &mut Some(access), lane, Completion::Blocking);
         if flushed.is_err() {
             // The flush has not begun, so no wait may include it.
-            lane.flight.end(flush, None);
+            self.lanes.get(lane).flight.end(flush, None);
         }
-        flushed
+        flushed.map(drop)
     }
 
     /// Repeats by messages the accesses that a lane accepted and could not carry out. Returns whether
@@ -358,7 +398,7 @@ impl Service {
             let (ended, target) = (access.number, access.target);
             let asked = self.ask_for_access(process, number, access);
             // From now on the flush counts it among messages.
-            flight.end(ended, None);
+            flight.end(ended.unwrap_or_default(), None);
             self.lanes
                 .get(number)
                 .origin
@@ -378,10 +418,7 @@ impl Service {
         let to = (access.target, number);
         let shift = access.shift;
         let run = |run: &(u64, usize)| (run.0.wrapping_add(shift) as i64, run.1);
-        let runs = match access.runs.list() {
-            [one] => RunList::One([run(one)]),
-            many => RunList::Many(many.iter().map(run).collect()),
-        };
+        let runs: RunList = access.blocks.iter().map(run).collect();
         let layout = Layout::Runs(&runs);
         let len = access.bytes();
         if matches!(access.act, Act::Put) {
@@ -400,7 +437,7 @@ impl Service {
             };
         }
         let tag = lane.tag();
-        let buffer = match access.buffer {
+        let buffer = match access.bounce.and_then(|bounce| bounce.buffer) {
             Some(buffer) => buffer,
             // SAFETY: the program's buffer, lent until the access is complete.
             None => unsafe { Buffer::bytes(access.local, len) },

@@ -18,13 +18,14 @@ use crate::locks::control::full_fence;
 use crate::messages::service::Service;
 use crate::network::Word;
 use crate::network::locks::Pauses;
+use crate::network::transfer::{Issued, Remote};
 use crate::window::buffers::Completion;
 use crate::window::members::{Copied, Mapped, Route};
 use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::process::notes::AwaitedEvent;
-use mpi_core::pt2pt::operations::{Access, Act, Blocks};
+use mpi_core::pt2pt::operations::{Access, Act};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
 
@@ -172,12 +173,15 @@ impl Window {
     ) -> Result<Option<Reading>> {
         let len = within.runs.iter().map(|run| run.1).sum();
         let mut data = ManuallyDrop::new(vec![0; len]);
-        let started = self.start_move(process, target, within, data.as_mut_ptr(), false)?;
-        if started.is_err() {
-            ManuallyDrop::into_inner(data);
-            return Ok(None);
+        let access = &mut self.access_of(target, within, data.as_mut_ptr(), false)?;
+        let service = self.service()?;
+        match service.issue(process, access, 0, Completion::Request)? {
+            Issued::Begun(id) => Ok(Some(Reading { id, data })),
+            Issued::Refused => {
+                ManuallyDrop::into_inner(data);
+                Ok(None)
+            }
         }
-        Ok(started.ok().map(|id| Reading { id, data }))
     }
 
     /// Copies data between the library's memory and a target's, and waits for completion on this
@@ -194,16 +198,19 @@ impl Window {
         let mut data = ManuallyDrop::new(data);
         let (mut local, mut result, mut direct) = (data.as_mut_ptr(), Ok(()), true);
         for one in within {
-            let id = match self.start_move(process, target, one, local, write)? {
-                Ok(id) => id,
-                Err(mut access) => {
+            let service = self.service()?;
+            let access = &mut self.access_of(target, one, local, write)?;
+            let id = match service.issue(process, access, 0, Completion::Request)? {
+                Issued::Begun(id) => id,
+                Issued::Refused => {
                     // Messages carry out what the network refuses, during the same turn.
                     direct = false;
-                    let service = self.service()?;
                     let vci = service.lanes.get(0).vci;
                     let id = process.start_external(vci, self.comm.owner())?;
-                    access.outer = Some(id);
-                    service.ask_for_access(process, 0, access)?;
+                    if let Some(mut access) = access.take() {
+                        access.outer = Some(id);
+                        service.ask_for_access(process, 0, access)?;
+                    }
                     Some(id)
                 }
             };
@@ -219,31 +226,26 @@ impl Window {
         result.map(|()| (data, direct))
     }
 
-    /// Begins the copy of the blocks in one exposed segment. Returns its request, or the access if
-    /// the network refuses it.
-    fn start_move(
+    /// Describes a copy of the blocks in one exposed segment.
+    fn access_of(
         &self,
-        process: &Process,
         target: u32,
         within: &BlocksInRange,
         local: *mut u8,
         write: bool,
-    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
+    ) -> Result<Option<Access>> {
         let service = self.service()?;
-        let runs = match &within.runs[..] {
-            [one] => Blocks::One([*one]),
-            many => Blocks::Many(many.into()),
+        let remote = Remote {
+            target,
+            lane: 0,
+            transport: service.transport_index(),
+            key: within.key,
+            shift: within.start,
+            blocks: within.runs.iter().copied().collect(),
         };
-        let mut access = Access::new(
-            (target, service.address(target, 0).there),
-            (within.key, runs),
-            if write { Act::Put } else { Act::Get },
-            local,
-            service.lanes.get(0).flight.clone(),
-        );
-        access.transport = service.transport_index();
-        access.shift = within.start;
+        let act = if write { Act::Put } else { Act::Get };
+        let mut access = service.access(remote, act, local);
         access.internal = true;
-        service.issue(process, access, 0, Completion::Request)
+        Ok(Some(access))
     }
 }

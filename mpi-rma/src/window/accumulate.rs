@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use netmod::AtomicOp;
+
 use crate::locks::control::Control;
 use crate::messages::service::Service;
 use crate::network::capabilities::Domain;
@@ -12,6 +14,7 @@ use crate::window::apply::{LONGEST_COMPARED, Reduction};
 use crate::window::buffers::{Completion, Origin, Target, same_length};
 use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
+use mpi_core::pt2pt::operations::Atomic;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Op, PredefinedOp};
@@ -47,6 +50,24 @@ pub(crate) struct CompareAndSwap<'a> {
 }
 
 impl CompareAndSwap<'_> {
+    /// Returns the buffer for the target's old value.
+    pub fn result(&self) -> Origin<'_> {
+        Origin {
+            base: self.result,
+            count: 1,
+            datatype: self.target.datatype,
+        }
+    }
+
+    /// Returns the operation on a word of 8 bytes.
+    pub fn on_word(&self) -> Atomic {
+        Atomic {
+            op: AtomicOp::CompareSwap,
+            operands: [self.new as u64].into(),
+            compare: self.compare as u64,
+        }
+    }
+
     /// Writes the target's old value to the result.
     ///
     /// # Safety

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::window::runs::{Run, RunList};
+use crate::window::runs::RunList;
 use mpi_types::datatype::{Datatype, Predefined, Representation};
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Kernel, Level, Op, PredefinedOp, select};
@@ -264,12 +264,12 @@ impl Reduction {
 /// elements.
 pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Reduction) -> RunList {
     if let (Some((skip, len)), false) = (datatype.as_block(count), reduction.has_gap()) {
-        return RunList::One([(base.wrapping_add(skip as i64), len / reduction.packed())]);
+        return RunList::from_buf([(base.wrapping_add(skip as i64), len / reduction.packed())]);
     }
     let pieces = datatype.blocks(std::ptr::null_mut(), count, 0, usize::MAX);
     let pieces = pieces.map(|(at, len)| (base.wrapping_add(at.addr() as i64), len));
     let size = reduction.packed();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs = RunList::new();
     // Bytes of the current element that are still to come.
     let mut rest = 0;
     for (mut at, mut len) in pieces {
@@ -294,7 +294,7 @@ pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Red
             rest -= now;
         }
     }
-    RunList::Many(runs)
+    runs
 }
 
 /// Bytes of the longest element that can be compared: `MPI_INTEGER16` and `MPI_LOGICAL16`.

@@ -3,28 +3,13 @@
 //! Derived datatypes have many short blocks, most of them at equal distances. A message describes
 //! such a series by one [`Group`], however long it is.
 
-use std::ops::Deref;
+use smallvec::SmallVec;
 
 /// Start and length of a block.
 pub(crate) type Run = (i64, usize);
 
 /// A list of blocks; one block needs no allocation.
-pub(crate) enum RunList {
-    One([Run; 1]),
-    Many(Vec<Run>),
-}
-
-impl Deref for RunList {
-    type Target = [Run];
-
-    #[inline]
-    fn deref(&self) -> &[Run] {
-        match self {
-            RunList::One(one) => one,
-            RunList::Many(many) => many,
-        }
-    }
-}
+pub(crate) type RunList = SmallVec<[Run; 1]>;
 
 /// `times` blocks of one length, each `stride` bytes behind the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
