@@ -24,177 +24,40 @@ unsafe fn finish(buffer: *mut *mut c_void, ierror: *mut c_int, code: c_int) {
     }
 }
 
-/// `MPI_Buffer_detach` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_buffer_detach_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { finish(buffer, ierror, c::MPI_Buffer_detach(buffer.cast(), size)) };
+/// Defines routines by name and by the function that stores the buffer's address and its size, with
+/// the kind of the size and of a handle before the buffer.
+macro_rules! routines {
+    ($($name:ident = $function:ident($(handle: $handle:ty,)? size: $size:ty);)*) => {$(
+        #[doc = concat!("`", stringify!($function), "` of `mpi_f08`.")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $(handle: *const $handle,)?
+            buffer: *mut *mut c_void,
+            size: *mut $size,
+            ierror: *mut c_int,
+        ) {
+            // SAFETY: the arguments are valid as the standard requires (the contract of this module).
+            unsafe {
+                let code = c::$function($(*(handle as *const $handle),)? buffer.cast(), size);
+                finish(buffer, ierror, code);
+            }
+        }
+    )*};
 }
 
-/// `PMPI_Buffer_detach` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_buffer_detach_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
-}
-
-/// `MPI_Buffer_detach_c` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_buffer_detach_c_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { finish(buffer, ierror, c::MPI_Buffer_detach_c(buffer.cast(), size)) };
-}
-
-/// `PMPI_Buffer_detach_c` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_buffer_detach_c_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_buffer_detach_c_f08_(buffer, size, ierror) };
-}
-
-/// `MPI_Comm_detach_buffer` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_comm_detach_buffer_f08_(
-    comm: *const MPI_Comm,
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe {
-        finish(
-            buffer,
-            ierror,
-            c::MPI_Comm_detach_buffer(*comm, buffer.cast(), size),
-        )
-    };
-}
-
-/// `PMPI_Comm_detach_buffer` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_comm_detach_buffer_f08_(
-    comm: *const MPI_Comm,
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_comm_detach_buffer_f08_(comm, buffer, size, ierror) };
-}
-
-/// `MPI_Comm_detach_buffer_c` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_comm_detach_buffer_c_f08_(
-    comm: *const MPI_Comm,
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe {
-        finish(
-            buffer,
-            ierror,
-            c::MPI_Comm_detach_buffer_c(*comm, buffer.cast(), size),
-        )
-    };
-}
-
-/// `PMPI_Comm_detach_buffer_c` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_comm_detach_buffer_c_f08_(
-    comm: *const MPI_Comm,
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_comm_detach_buffer_c_f08_(comm, buffer, size, ierror) };
-}
-
-/// `MPI_Session_detach_buffer` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_session_detach_buffer_f08_(
-    session: *const MPI_Session,
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe {
-        finish(
-            buffer,
-            ierror,
-            c::MPI_Session_detach_buffer(*session, buffer.cast(), size),
-        )
-    };
-}
-
-/// `PMPI_Session_detach_buffer` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_session_detach_buffer_f08_(
-    session: *const MPI_Session,
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_session_detach_buffer_f08_(session, buffer, size, ierror) };
-}
-
-/// `MPI_Session_detach_buffer_c` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_session_detach_buffer_c_f08_(
-    session: *const MPI_Session,
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe {
-        finish(
-            buffer,
-            ierror,
-            c::MPI_Session_detach_buffer_c(*session, buffer.cast(), size),
-        )
-    };
-}
-
-/// `PMPI_Session_detach_buffer_c` of `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpi_session_detach_buffer_c_f08_(
-    session: *const MPI_Session,
-    buffer: *mut *mut c_void,
-    size: *mut MPI_Count,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_session_detach_buffer_c_f08_(session, buffer, size, ierror) };
-}
-
-/// `PMPI_Buffer_detach` of other libraries' `mpi_f08`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pmpir_buffer_detach_f08_(
-    buffer: *mut *mut c_void,
-    size: *mut c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
-    unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
+// Names that begin with `pmpir_` are those of other libraries' modules.
+routines! {
+    mpi_buffer_detach_f08_ = MPI_Buffer_detach(size: c_int);
+    pmpi_buffer_detach_f08_ = MPI_Buffer_detach(size: c_int);
+    pmpir_buffer_detach_f08_ = MPI_Buffer_detach(size: c_int);
+    mpi_buffer_detach_c_f08_ = MPI_Buffer_detach_c(size: MPI_Count);
+    pmpi_buffer_detach_c_f08_ = MPI_Buffer_detach_c(size: MPI_Count);
+    mpi_comm_detach_buffer_f08_ = MPI_Comm_detach_buffer(handle: MPI_Comm, size: c_int);
+    pmpi_comm_detach_buffer_f08_ = MPI_Comm_detach_buffer(handle: MPI_Comm, size: c_int);
+    mpi_comm_detach_buffer_c_f08_ = MPI_Comm_detach_buffer_c(handle: MPI_Comm, size: MPI_Count);
+    pmpi_comm_detach_buffer_c_f08_ = MPI_Comm_detach_buffer_c(handle: MPI_Comm, size: MPI_Count);
+    mpi_session_detach_buffer_f08_ = MPI_Session_detach_buffer(handle: MPI_Session, size: c_int);
+    pmpi_session_detach_buffer_f08_ = MPI_Session_detach_buffer(handle: MPI_Session, size: c_int);
+    mpi_session_detach_buffer_c_f08_ = MPI_Session_detach_buffer_c(handle: MPI_Session, size: MPI_Count);
+    pmpi_session_detach_buffer_c_f08_ = MPI_Session_detach_buffer_c(handle: MPI_Session, size: MPI_Count);
 }
