@@ -75,6 +75,20 @@ static UNUSED int world_rank(void) {
     return check_rank;
 }
 
+/* A barrier that rank `last` leaves last, so that what ends it then can't overtake its part of the barrier. */
+static UNUSED void barrier_left_last_by(int last, MPI_Comm comm) {
+    int rank, size;
+    OK(MPI_Comm_rank(comm, &rank));
+    OK(MPI_Comm_size(comm, &size));
+    OK(MPI_Barrier(comm));
+    if (rank != last) {
+        OK(MPI_Send(NULL, 0, MPI_INT, last, 30001, comm));
+    }
+    for (int i = 1; rank == last && i < size; i++) {
+        OK(MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 30001, comm, MPI_STATUS_IGNORE));
+    }
+}
+
 static UNUSED int world_size(void) {
     int size;
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));

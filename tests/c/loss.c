@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     OK(MPI_Comm_split(MPI_COMM_WORLD, rank == 2, rank, &others));
     OK(MPI_Comm_set_errhandler(others, MPI_ERRORS_RETURN));
-    OK(MPI_Barrier(MPI_COMM_WORLD));
+    barrier_left_last_by(2, MPI_COMM_WORLD);
     if (rank == 2) {
         nap(0.05); /* the others wait, by then */
         raise(SIGKILL);

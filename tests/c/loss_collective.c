@@ -41,8 +41,10 @@ int main(int argc, char **argv) {
         OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
         OK(MPI_Barrier(MPI_COMM_WORLD));
     }
-    if (often)
+    if (often) {
         *often = '\0';
+        barrier_left_last_by(2, MPI_COMM_WORLD);
+    }
     if (rank == 2) {
         nap(0.05); /* the others wait, by then */
         raise(SIGKILL);

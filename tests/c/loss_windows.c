@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
         OK(MPI_Put(&one, 1, MPI_LONG, LOST, 1, 1, MPI_LONG, win));
         OK(MPI_Win_flush(LOST, win));
     }
-    OK(MPI_Barrier(MPI_COMM_WORLD));
+    barrier_left_last_by(LOST, MPI_COMM_WORLD);
     if (rank == LOST) {
         nap(0.05);
         raise(SIGKILL);
