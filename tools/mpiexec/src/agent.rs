@@ -58,6 +58,7 @@ pub fn run() -> ExitCode {
 pub fn run_joined(link: Link, signals: Signals, time: Duration) -> ExitCode {
     let plan = calling::plan(link, Instant::now() + time, Some(&signals));
     signals.give_back();
+    let plan = plan.and_then(|plan| plan.ok_or_else(|| calling::HUNG_UP.to_owned()));
     let plan = plan.map_err(|text| format!("the first machine (index 0) says why: {text}"));
     ExitCode::from(run_with(plan, None))
 }
@@ -88,6 +89,7 @@ pub fn fork<T>(time: Duration, own: T) -> io::Result<(Forked, T)> {
     let run = || {
         let plan = Link::local(far).map_err(|error| error.to_string());
         let plan = plan.and_then(|link| calling::plan(link, until, None));
+        let plan = plan.and_then(|plan| plan.ok_or_else(|| calling::HUNG_UP.to_owned()));
         run_with(plan, Some(guardian))
     };
     // Unwinding must not reach the caller's copy of the root.

@@ -2,8 +2,12 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use netmod_kit::admission::{Protocol, Secret, handshake};
 use support::{all_gone, mpiexec, run, start, start_with_input, words};
 
 /// `mpiexec` with hosts whose agents it starts by itself.
@@ -246,4 +250,36 @@ fn a_deserted_agent_leaves() {
         assert!(Instant::now() < until, "it still tries");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A parent that has not read an agent's proof in time drops the connection like a stranger's.
+#[test]
+fn an_agent_whose_connection_is_dropped_calls_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let secret = Secret::from_bytes([7; 32]);
+    let (version, place) = (env!("CARGO_PKG_VERSION"), listener.local_addr().unwrap());
+    let mut command = mpiexec();
+    command.arg("-weft-agent").stdin(Stdio::piped());
+    let mut agent = command.stderr(Stdio::piped()).spawn().unwrap();
+    let line = format!("weft-agent {version} 0 {} 30 {place}\n", secret.to_hex());
+    let mut input = agent.stdin.take().unwrap();
+    input.write_all(line.as_bytes()).unwrap();
+    let protocol = Protocol::new(*b"WeftAgt\x02", 4);
+    for turn in 0..3 {
+        let mut stream = listener.accept().unwrap().0;
+        let mut hello = vec![0; protocol.hello_len()];
+        stream.read_exact(&mut hello).unwrap();
+        let (mut responder, challenge) =
+            handshake::Responder::new(&protocol, &hello, &secret).unwrap();
+        stream.write_all(&challenge).unwrap();
+        let mut proof = [0; handshake::PROOF];
+        stream.read_exact(&mut proof).unwrap();
+        assert!(responder.check(&proof).is_ok());
+        if turn == 2 {
+            stream.write_all(&[0; 64]).unwrap();
+        }
+    }
+    let outcome = agent.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&outcome.stderr);
+    assert!(text.contains("something that is no plan"), "{text}");
 }

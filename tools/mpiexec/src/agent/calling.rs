@@ -16,32 +16,53 @@ const LINE: Duration = Duration::from_secs(30);
 const ATTEMPT: Duration = Duration::from_secs(2);
 /// Time for the other end to prove the secret.
 const ANSWER: Duration = Duration::from_secs(5);
+/// Time for which an agent calls its parent again that dropped its connection.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Pause between two such calls.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The reason of an agent whose parent has ended the connection before it sent a plan.
+pub const HUNG_UP: &str = "the parent has hung up";
 /// Most bytes of the line.
 const LONGEST: usize = 64 * 1024;
 
 /// Calls the parent that the line on standard input names. Returns the connection and the plan.
+///
+/// The parent drops connections without a proof for newer ones. If it has read no proof in time, an agent
+/// finds its connection ended after it has sent its proof, and calls again.
 pub fn parent() -> Result<(Link, Plan), String> {
     let greeting = Greeting::read(&line()?)?;
-    let until = Instant::now() + Duration::from_secs(greeting.patience.max(1).into());
-    let (stream, keys) = call(&greeting, until)?;
-    let link = Link::new(stream, &keys, Role::Initiator).map_err(|error| error.to_string())?;
-    plan(link, until, None)
+    let mut until = Instant::now() + Duration::from_secs(greeting.patience.max(1).into());
+    let (mut stream, mut keys) = call(&greeting, until)?;
+    let mut is_again = false;
+    loop {
+        let link = Link::new(stream, &keys, Role::Initiator).map_err(|error| error.to_string())?;
+        if let Some(planned) = plan(link, until, None)? {
+            return Ok(planned);
+        }
+        if !is_again {
+            until = until.min(Instant::now() + AGAIN);
+            is_again = true;
+        }
+        std::thread::sleep(PAUSE);
+        (stream, keys) = call(&greeting, until).map_err(|_| HUNG_UP.to_owned())?;
+    }
 }
 
 /// Waits until `until` for the plan on a connection to the parent. A signal of `signals` ends this process.
+/// Returns `None` if the parent has ended the connection before.
 pub fn plan(
     mut link: Link,
     until: Instant,
     signals: Option<&Signals>,
-) -> Result<(Link, Plan), String> {
+) -> Result<Option<(Link, Plan)>, String> {
     loop {
         match link.next::<Down>() {
-            Ok(Some(Down::Plan { plan })) => return Ok((link, *plan)),
+            Ok(Some(Down::Plan { plan })) => return Ok(Some((link, *plan))),
             Ok(None) => {}
             _ => return Err("the parent sent something that is no plan".to_owned()),
         }
         if !link.is_open() {
-            return Err("the parent has hung up".to_owned());
+            return Ok(None);
         }
         let wait = until.saturating_duration_since(Instant::now());
         if wait.is_zero() {

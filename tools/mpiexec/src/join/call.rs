@@ -48,7 +48,11 @@ fn join(meeting: &Meeting, signals: &Signals) -> Result<Link, String> {
     let mut is_late = false;
     loop {
         let why = match attempt(meeting) {
-            Ok(link) => return ask(meeting, signals, link, until),
+            Ok(link) => match ask(meeting, signals, link, until)? {
+                Some(link) => return Ok(link),
+                // It drops connections without a proof for newer ones, and may have read none in time.
+                None => "it has hung up".to_owned(),
+            },
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 "the process there has another secret, or is no mpiexec -join".to_owned()
             }
@@ -92,13 +96,14 @@ fn attempt(meeting: &Meeting) -> io::Result<Link> {
     Err(failed)
 }
 
-/// Asks to join over a connection that has proved the secret.
+/// Asks to join over a connection that has proved the secret. Returns `None` if the first machine has ended the
+/// connection before it answered.
 fn ask(
     meeting: &Meeting,
     signals: &Signals,
     mut link: Link,
     until: Instant,
-) -> Result<Link, String> {
+) -> Result<Option<Link>, String> {
     link.send(&Request::Join {
         version: VERSION.to_owned(),
         size: meeting.size as u32,
@@ -107,13 +112,13 @@ fn ask(
     });
     loop {
         match link.next::<Reply>() {
-            Ok(Some(Reply::Welcome {})) => return Ok(link),
+            Ok(Some(Reply::Welcome {})) => return Ok(Some(link)),
             Ok(Some(Reply::Refused { text })) => return Err(text),
             Ok(None) => {}
             Err(_) => return Err("the first machine sent something that is no answer".to_owned()),
         }
         if !link.is_open() {
-            return Err("the first machine (index 0) has hung up".to_owned());
+            return Ok(None);
         }
         let wait = until.saturating_duration_since(Instant::now());
         if wait.is_zero() {
