@@ -48,19 +48,14 @@ pub(crate) fn all() -> std::io::Result<Vec<Interface>> {
 }
 
 /// Returns the addresses at which a port of this process listens: those of the interfaces that
-/// `chosen`, the value of `WEFT_TCP_INTERFACE`, names, or of all but bridges to containers.
+/// `chosen`, the value of `WEFT_TCP_INTERFACE`, names, or that ranks use between hosts by default.
 ///
 /// # Errors
-/// The value is malformed, or names an interface that does not exist.
+/// The value is malformed, names an interface that does not exist, or there is none at all.
 pub fn addresses(chosen: Option<&str>) -> Result<Vec<IpAddr>, OpenError> {
-    let all = all().unwrap_or_default();
-    let Some(chosen) = chosen else {
-        let plain = all.iter().filter(|one| !is_bridge(&one.name));
-        return Ok(plain.map(|interface| interface.address).collect());
-    };
     let mut config = Config::new(0);
-    config.set_interfaces(chosen)?;
-    let (used, _) = choose(&all, &config.interfaces)?;
+    config.set_interfaces(chosen.unwrap_or_default())?;
+    let (used, _) = choose(&all().unwrap_or_default(), &config.interfaces)?;
     Ok(used.iter().map(|interface| interface.address).collect())
 }
 

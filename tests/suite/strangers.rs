@@ -255,6 +255,10 @@ fn listeners() -> Result {
             "-n 4 env WEFT_TCP_INTERFACE=outside $JOB 4 port",
         ),
         (
+            "with a port and WEFT_TCP_INTERFACE=eth0,127.0.0.1",
+            "-n 4 env WEFT_TCP_INTERFACE=outside,127.0.0.1 $JOB 4 port",
+        ),
+        (
             "name server",
             "-n 1 sh -c 'timeout 4 $MPIEXEC -name-server; true'",
         ),

@@ -28,6 +28,8 @@ const MAX_UNPROVED: usize = 64;
 const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that the kernel keeps for a port whose process is not in `MPI_Comm_accept`.
 const BACKLOG: i32 = 1024;
+/// Attempts to find a port number that is free at all addresses.
+const MAX_ATTEMPTS: usize = 64;
 /// The frame of a port to the client that it accepts, which sends it back.
 pub(super) const TAKEN: &[u8] = b"taken";
 /// Interval of the checks whether the spawned job has ended.
@@ -38,13 +40,14 @@ const END_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Reach {
     /// From this host.
     Host,
-    /// From all networks that TCP uses (`WEFT_TCP_INTERFACE`), and from this host.
+    /// From all networks that TCP uses (`WEFT_TCP_INTERFACE`).
     Network,
 }
 
 /// An open port.
 pub struct Port {
-    listener: TcpListener,
+    /// One per address, all with the port number of the name.
+    listeners: Vec<TcpListener>,
     secret: Secret,
     name: PortName,
     /// Whether the launcher may report that no process will connect.
@@ -64,58 +67,64 @@ pub(super) fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(Class::Port, format!("{what}: {error}"))
 }
 
-/// Listens at an address, on a port number within the range of the control variable.
-fn listen_at(address: IpAddr) -> io::Result<TcpListener> {
+/// Listens at these addresses, on a port number within the range of the control variable.
+fn listen_at(addresses: &[IpAddr]) -> io::Result<Vec<TcpListener>> {
     let range = settings::raw(netmod_tcp::PORTS_VARIABLE);
     let range = range.as_deref().and_then(|text| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
     });
-    let (first, last): (u16, u16) = range.unwrap_or((0, 0));
+    // Port 0: any that is free at the first address. It may be taken at another one.
+    let ports: Vec<u16> = range.map_or(vec![0; MAX_ATTEMPTS], Iterator::collect);
     let mut result = Err(io::ErrorKind::AddrInUse.into());
-    for port in first..=last {
-        result = TcpListener::bind((address, port));
+    for port in ports {
+        result = listen_on(addresses, port);
         if result.is_ok() {
             break;
         }
     }
-    let listener = result?;
-    listener.set_nonblocking(true)?;
-    let _ = rustix::net::listen(&listener, BACKLOG);
-    Ok(listener)
+    result
 }
 
-/// Listens on the networks of `reach`. Also returns the addresses for the port's name, loopback addresses last.
-fn listen(reach: Reach) -> Result<(TcpListener, Vec<IpAddr>)> {
-    let failed = |error: io::Error| failed("can't listen on a socket", &error);
-    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
-    if reach == Reach::Host {
+/// Listens on one port number at all of these addresses that are still there.
+fn listen_on(addresses: &[IpAddr], mut port: u16) -> io::Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    let mut gone = io::ErrorKind::AddrNotAvailable.into();
+    for &address in addresses {
+        let listener = match TcpListener::bind((address, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                gone = error;
+                continue;
+            }
+            listener => listener?,
+        };
+        listener.set_nonblocking(true)?;
+        let _ = rustix::net::listen(&listener, BACKLOG);
+        port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    match listeners.is_empty() {
+        true => Err(gone),
+        false => Ok(listeners),
+    }
+}
+
+/// Listens on the networks of `reach`.
+fn listen(reach: Reach) -> Result<Vec<TcpListener>> {
+    let listeners = match reach {
         // A host may have only IPv4 or only IPv6.
-        let six = IpAddr::from(Ipv6Addr::LOCALHOST);
-        let four = listen_at(here).map(|listener| (listener, vec![here]));
-        let any = four.or_else(|_| listen_at(six).map(|listener| (listener, vec![six])));
-        return any.map_err(failed);
-    }
-    let chosen = settings::raw(netmod_tcp::INTERFACE_VARIABLE);
-    let addresses = netmod_tcp::addresses(chosen.as_deref());
-    let mut addresses = addresses.map_err(|error| Error::new(Class::Port, error.0))?;
-    addresses.sort_by_key(|address| address.is_loopback());
-    if let [one] = addresses[..] {
-        return Ok((listen_at(one).map_err(failed)?, addresses));
-    }
-    let listener = match addresses.iter().any(IpAddr::is_ipv6) {
-        true => listen_at(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| {
-            // A kernel without IPv6.
-            addresses.retain(IpAddr::is_ipv4);
-            listen_at(Ipv4Addr::UNSPECIFIED.into())
-        }),
-        false => listen_at(Ipv4Addr::UNSPECIFIED.into()),
+        Reach::Host => listen_at(&[Ipv4Addr::LOCALHOST.into()])
+            .or_else(|_| listen_at(&[Ipv6Addr::LOCALHOST.into()])),
+        Reach::Network => {
+            let chosen = settings::raw(netmod_tcp::INTERFACE_VARIABLE);
+            let addresses = netmod_tcp::addresses(chosen.as_deref());
+            let mut addresses = addresses.map_err(|error| Error::new(Class::Port, error.0))?;
+            // The port's name has room for the first ones.
+            addresses.sort_by_key(IpAddr::is_loopback);
+            listen_at(&addresses)
+        }
     };
-    let listener = listener.map_err(failed)?;
-    if !addresses.contains(&here) {
-        addresses.push(here);
-    }
-    Ok((listener, addresses))
+    listeners.map_err(|error| failed("can't listen on a socket", &error))
 }
 
 impl Port {
@@ -137,17 +146,18 @@ impl Port {
 
     fn with(node: u64, reach: Reach, may_end: bool) -> Result<Port> {
         let secret = Secret::random().map_err(|error| failed("can't draw a secret", &error))?;
-        let (listener, addresses) = listen(reach)?;
-        let at = listener.local_addr();
+        let listeners = listen(reach)?;
+        let at: io::Result<Vec<SocketAddr>> =
+            listeners.iter().map(TcpListener::local_addr).collect();
         let at = at.map_err(|error| failed("can't find the socket's address", &error))?;
         Ok(Port {
-            listener,
+            listeners,
             secret,
             name: PortName {
                 secret: Some(secret.to_hex()),
                 node,
-                port: at.port(),
-                addresses,
+                port: at.first().map_or(0, SocketAddr::port),
+                addresses: at.iter().map(SocketAddr::ip).collect(),
             },
             may_end,
             callers: Mutex::new(Callers {
@@ -248,13 +258,16 @@ impl Port {
         }));
         pending.expire(Instant::now());
         if proved.is_empty() {
-            let accept = || {
-                let (stream, _) = self.listener.accept()?;
-                stream.set_nonblocking(true)?;
-                let _ = stream.set_nodelay(true);
-                Ok(stream)
-            };
-            *is_short = pending.accept(accept, |_, _| Ok(())) == Accepted::Short;
+            *is_short = false;
+            for listener in &self.listeners {
+                let accept = || {
+                    let (stream, _) = listener.accept()?;
+                    stream.set_nonblocking(true)?;
+                    let _ = stream.set_nodelay(true);
+                    Ok(stream)
+                };
+                *is_short |= pending.accept(accept, |_, _| Ok(())) == Accepted::Short;
+            }
         }
         proved.pop_front()
     }
@@ -265,7 +278,8 @@ impl Port {
         let pending = callers.pending.descriptors();
         let mut all: Vec<_> = pending.map(|(fd, _)| (fd, libc::POLLIN)).collect();
         if !callers.is_short && callers.pending.has_room() {
-            all.push((self.listener.as_raw_fd(), libc::POLLIN));
+            let listeners = self.listeners.iter();
+            all.extend(listeners.map(|listener| (listener.as_raw_fd(), libc::POLLIN)));
         }
         all
     }
@@ -278,12 +292,35 @@ mod tests {
     #[test]
     fn a_port_for_one_host_listens_on_loopback_only() {
         let port = Port::open_for_spawn(1, Reach::Host).unwrap();
-        assert!(port.listener.local_addr().unwrap().ip().is_loopback());
+        let is_loopback = |one: &TcpListener| one.local_addr().unwrap().ip().is_loopback();
+        assert!(port.listeners.iter().all(is_loopback));
         let name = PortName::parse(&port.name(256)).unwrap();
         assert!(name.addresses.iter().all(IpAddr::is_loopback));
         assert_ne!(
             name.secret,
             Port::open_for_spawn(1, Reach::Host).unwrap().name.secret
         );
+    }
+
+    #[test]
+    fn addresses_share_a_port_number_and_lost_ones_are_left_out() {
+        let here: [IpAddr; 2] = ["127.0.0.1", "127.0.0.2"].map(|text| text.parse().unwrap());
+        let lost: IpAddr = "192.0.2.1".parse().unwrap();
+        let at = |listeners: &[TcpListener]| -> Vec<SocketAddr> {
+            let addresses = listeners.iter().map(|one| one.local_addr().unwrap());
+            addresses.collect()
+        };
+        let listeners = listen_at(&[here[0], lost, here[1]]).unwrap();
+        let port = at(&listeners)[0].port();
+        assert_eq!(at(&listeners), here.map(|one| SocketAddr::new(one, port)));
+        // A port number that is taken at one address only is no port for both.
+        assert!(listen_on(&[here[1]], port).is_err());
+        drop(listeners);
+        let taken = TcpListener::bind((here[1], port)).unwrap();
+        let error = listen_on(&here, port).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(taken);
+        let error = listen_at(&[lost]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
     }
 }

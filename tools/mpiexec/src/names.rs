@@ -16,6 +16,8 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use netmod_kit::admission::handshake::initiate_within;
 use netmod_kit::admission::{Role, Secret};
@@ -27,6 +29,11 @@ use self::channel::Channel;
 use crate::options::Options;
 use crate::program::{NOT_RUNNABLE, Unfit};
 use crate::system;
+
+/// Time for which a launcher calls a server again that drops its connection.
+const RETRY_TIME: Duration = Duration::from_secs(20);
+/// Pause between two calls.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The origin of a request about names.
 #[derive(Clone, Copy)]
@@ -188,11 +195,41 @@ fn call(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Calls a server and proves a secret.
-fn prove(addresses: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<Channel> {
+/// Asks a server for its greeting. Calls again for [`RETRY_TIME`] if the server drops the connection for a newer one
+/// or does not answer in time.
+fn greet(addresses: &[SocketAddr], proof: (u8, &Secret)) -> io::Result<(Channel, Vec<u8>)> {
+    let end = Instant::now() + RETRY_TIME;
+    loop {
+        match ask(addresses, proof, Greeting::QUESTION) {
+            Err(error) if was_dropped(&error) && Instant::now() < end => thread::sleep(RETRY_PAUSE),
+            answered => return answered,
+        }
+    }
+}
+
+/// Returns whether another attempt may succeed. A read that takes too long fails with `WouldBlock`.
+fn was_dropped(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+            | ErrorKind::TimedOut
+            | ErrorKind::WouldBlock
+    )
+}
+
+/// Calls a server, proves a secret and asks a question. Returns the answer, too.
+fn ask(
+    addresses: &[SocketAddr],
+    (context, secret): (u8, &Secret),
+    question: &[u8],
+) -> io::Result<(Channel, Vec<u8>)> {
     let stream = call(addresses)?;
     let keys = initiate_within(&stream, ANSWER, &PROTOCOL, &[context], secret)?;
-    Ok(Channel::sealed(stream, &keys, Role::Initiator))
+    let mut channel = Channel::sealed(stream, &keys, Role::Initiator);
+    let answer = channel.ask(question)?;
+    Ok((channel, answer))
 }
 
 /// Parses `HOST[:PORT]`, where an IPv6 address before a port is in brackets.
@@ -227,13 +264,12 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Connection, String> {
     // Guests may be many and are dropped oldest first: a client with the secret proves it without
     // being a guest.
     if let Some((_, secret)) = &file
-        && let Ok(channel) = prove(&addresses, SECRET, secret)
+        && let Ok((channel, _)) = ask(&addresses, (SECRET, secret), Greeting::QUESTION)
     {
         return Ok(Connection::Trusted(channel));
     }
     // The greeting is unproved: it only decides which proof to try.
-    let mut guest = prove(&addresses, GUEST.0, &GUEST.1).map_err(unreachable)?;
-    let greeting = guest.ask(Greeting::QUESTION).map_err(unreachable)?;
+    let (_, greeting) = greet(&addresses, (GUEST.0, &GUEST.1)).map_err(unreachable)?;
     let greeting = Greeting::parse(&greeting)
         .ok_or_else(|| unreachable(io::Error::other("another program listens on the port")))?;
     if let Some((file, secret)) = &file {
@@ -243,13 +279,14 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Connection, String> {
                 file.display()
             ));
         }
-        let proved = prove(&addresses, SECRET, secret);
-        return proved.map(Connection::Trusted).map_err(|error| {
-            format!(
+        return match greet(&addresses, (SECRET, secret)) {
+            Ok((channel, _)) => Ok(Connection::Trusted(channel)),
+            Err(error) if was_dropped(&error) => Err(unreachable(error)),
+            Err(error) => Err(format!(
                 "has another secret than '{}' ({error}); give both the same file",
                 file.display()
-            )
-        });
+            )),
+        };
     }
     if let Some(channel) = greeting.socket.and_then(|socket| access::call_own(&socket)) {
         return Ok(Connection::Trusted(channel));
@@ -272,9 +309,8 @@ impl Guest {
         if Line::parse(line).command() != b"lookup_name" {
             return refusal(Some(line), &self.missing);
         }
-        let answer = prove(&self.addresses, GUEST.0, &GUEST.1).and_then(|mut one| one.ask(line));
-        match answer {
-            Ok(answer) => Guest::pass_on(line, &answer),
+        match ask(&self.addresses, (GUEST.0, &GUEST.1), line) {
+            Ok((_, answer)) => Guest::pass_on(line, &answer),
             Err(_) => lost(Some(line)),
         }
     }

@@ -3,8 +3,8 @@
 mod support;
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -54,13 +54,24 @@ impl Server {
 
     /// A job of one rank that says lines of PMI-1 and prints the answers; of another user if that is wanted.
     fn job(&self, binary: &Path, is_stranger: bool, args: &[&str], lines: &[&str]) -> Outcome {
+        Server::job_at(self.port, binary, is_stranger, args, lines)
+    }
+
+    /// The same, with a server at this port.
+    fn job_at(
+        port: u16,
+        binary: &Path,
+        is_stranger: bool,
+        args: &[&str],
+        lines: &[&str],
+    ) -> Outcome {
         let mut script = String::new();
         for line in lines {
             script.push_str(&format!(
                 "printf '%s\\n' '{line}' >&$PMI_FD; read -r answer <&$PMI_FD; printf '%s\\n' \"$answer\"\n"
             ));
         }
-        let place = format!("127.0.0.1:{}", self.port);
+        let place = format!("127.0.0.1:{port}");
         let mut command = match is_stranger {
             false => Command::new(binary),
             true => {
@@ -295,6 +306,33 @@ fn strangers_hold_up_nobody() {
         server.ticks() - before
     );
     drop(strangers);
+}
+
+/// A launcher whose connections the server drops, as it may for those of strangers, connects again.
+#[test]
+fn dropped_launchers_connect_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let binary = for_all(dir.path());
+    let server = Server::start(256, &[]);
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let through_proxy = proxy.local_addr().unwrap().port();
+    let there = server.port;
+    let served = std::thread::spawn(move || {
+        // Before its hello is read, and after.
+        drop(proxy.accept().unwrap());
+        let (mut second, _) = proxy.accept().unwrap();
+        second.read_exact(&mut [0; 41]).unwrap();
+        drop(second);
+        let (mut client, _) = proxy.accept().unwrap();
+        let mut server = TcpStream::connect(("127.0.0.1", there)).unwrap();
+        let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        std::thread::spawn(move || io::copy(&mut from, &mut to));
+        let _ = io::copy(&mut server, &mut client);
+    });
+    let lines = [&publish("a")[..], LOOK_UP];
+    let said = Server::job_at(through_proxy, &binary, false, &[], &lines);
+    assert!(said.out.contains(PORT), "{}{}", said.out, said.err);
+    served.join().unwrap();
 }
 
 /// The server refuses too many and too long names, and stays small.
