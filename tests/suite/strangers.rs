@@ -90,6 +90,7 @@ fn agents() -> Result {
 
 /// Ranks of a node must find their table while strangers connect to its socket.
 fn names() -> Result {
+    prefix::get()?; // It may have to be built first.
     let began = Instant::now();
     let job = "for i in 1 2 3 4 5; do $MPIEXEC -timeout 20 -n 4 $JOB 0 || exit 7; done";
     let expected = Case {
@@ -123,6 +124,7 @@ fn ports() -> Result {
 
 /// Jobs must find each other's names while strangers hold the name server's connections, and send it lines without an end.
 fn server() -> Result {
+    prefix::get()?; // It may have to be built first.
     let began = Instant::now();
     let job = "(export WEFT_SHM=0\n$MPIEXEC -name-server > place &\nserver=$!\ntrap 'kill $server; rm place' EXIT\n\
                while [ ! -s place ]; do sleep 0.05; done; sleep 2\n\
