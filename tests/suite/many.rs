@@ -565,7 +565,8 @@ fn ends() -> Result {
             .map(|one| one.0);
         let pid = pid.ok_or("there is no mpiexec")?.to_string();
         let _ = Command::new("kill").args(["-INT", &pid]).status();
-        thread::sleep(Duration::from_millis(200));
+        // Two that come before mpiexec runs are one.
+        thread::sleep(patience(0.2));
     }
     ended(
         &cluster,
