@@ -24,8 +24,8 @@ unsafe fn finish(buffer: *mut *mut c_void, ierror: *mut c_int, code: c_int) {
     }
 }
 
-/// Defines routines by name and by the function that stores the buffer's address and its size, with
-/// the kind of the size and of a handle before the buffer.
+/// Defines routines, each by its name, the C function that it calls, and the types of the handle, if it
+/// has one, and of the size.
 macro_rules! routines {
     ($($name:ident = $function:ident($(handle: $handle:ty,)? size: $size:ty);)*) => {$(
         #[doc = concat!("`", stringify!($function), "` of `mpi_f08`.")]

@@ -42,8 +42,9 @@ struct State {
 struct Watched {
     peer: Peer,
     pid: u32,
-    /// Becomes readable when the process ends; `None` once its end is known.
+    /// Becomes readable when the process ends; `None` if it can't be watched, or its end is known.
     fd: Option<OwnedFd>,
+    is_ended: bool,
     windows: usize,
 }
 
@@ -80,19 +81,17 @@ impl Watch {
                 .find(|one| one.peer == peer && one.pid == pid);
             match known {
                 Some(known) => known.windows += 1,
-                None => match open(pid) {
-                    Some(fd) => state.watched.push(Watched {
-                        peer,
-                        pid,
-                        fd: Some(fd),
-                        windows: 1,
-                    }),
-                    None => continue,
-                },
+                None => state.watched.push(Watched {
+                    peer,
+                    pid,
+                    fd: open(pid),
+                    is_ended: false,
+                    windows: 1,
+                }),
             }
             peers.push(peer);
         }
-        if !peers.is_empty() {
+        if state.watched.iter().any(|one| one.fd.is_some()) {
             state.wake(shared, suspects);
         }
         Watching {
@@ -107,7 +106,7 @@ impl Watching {
     /// been enabled: an end that is noted later disables it.
     pub fn is_complete(&self) -> bool {
         let state = self.shared.state.lock();
-        let ended = |one: &Watched| one.fd.is_none() && self.peers.contains(&one.peer);
+        let ended = |one: &Watched| one.is_ended && self.peers.contains(&one.peer);
         !state.watched.iter().any(ended)
     }
 }
@@ -120,6 +119,7 @@ impl Shared {
                 // (Not closed: the program may have closed it, and use the number for a file of its
                 // own.)
                 std::mem::forget(one.fd.take());
+                one.is_ended = true;
                 known = true;
             }
         }
@@ -297,11 +297,15 @@ mod tests {
             CALLS.fetch_add(1, Ordering::Relaxed);
         });
         let mut member = sleeper();
-        let watching = watch.members(&suspects, [(2, member.id())].into_iter());
+        // The second one can't be watched.
+        let members = [(2, member.id()), (3, u32::MAX)];
+        let watching = watch.members(&suspects, members.into_iter());
         watch.end(1);
         assert!(watching.is_complete() && CALLS.load(Ordering::Relaxed) == 0);
-        watch.end(2);
+        watch.end(3);
         assert!(!watching.is_complete() && CALLS.load(Ordering::Relaxed) == 1);
+        watch.end(2);
+        assert_eq!(CALLS.load(Ordering::Relaxed), 2);
         member.kill().unwrap();
         member.wait().unwrap();
     }
