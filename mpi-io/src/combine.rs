@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use netmod_kit::process_number::{has_ended, own_number};
 use parking_lot::Mutex;
 
 use crate::access::Shared;
@@ -25,7 +26,7 @@ use crate::driver::Storage;
 use crate::patience::{Patience, State};
 use crate::runs::{Runs, WORDS};
 use crate::shared_area::SharedArea;
-use crate::writers::{is_gone, words_len};
+use crate::writers::words_len;
 
 mod group;
 
@@ -133,7 +134,7 @@ impl Combiner {
         Combiner {
             room: room.filter(|_| may),
             me,
-            process: std::process::id(),
+            process: own_number(),
             members,
             own: Mutex::default(),
             window: Mutex::default(),
@@ -291,7 +292,7 @@ impl Combiner {
     /// Takes the turn if it is free, or if its holder has ended.
     fn take_turn(&self, common: &Common, polls: u32) -> bool {
         let turn = common.turn.load(Ordering::Relaxed);
-        let free = turn == 0 || (polls > YIELDS && polls.is_multiple_of(64) && is_gone(turn));
+        let free = turn == 0 || (polls > YIELDS && polls.is_multiple_of(64) && has_ended(turn));
         free && common
             .turn
             .compare_exchange(turn, self.process, Ordering::Acquire, Ordering::Relaxed)

@@ -12,8 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_coll::slots::arenas::Piece;
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
-
-use crate::writers::is_gone;
+use netmod_kit::process_number::{has_ended, own_number};
 
 /// The words of a file, zero at first.
 pub(crate) struct SharedWords(pub Piece);
@@ -37,7 +36,7 @@ impl SharedSegment for SharedWords {
 /// The published key of the area that one member has created.
 #[repr(C)]
 struct Announcement {
-    /// [`NONE`], [`MADE`], [`LACKING`], or the PID of the process that is creating it.
+    /// [`NONE`], [`MADE`], [`LACKING`], or the number of the process that is creating it.
     state: AtomicU32,
     key: [AtomicU64; 3],
 }
@@ -114,7 +113,7 @@ impl OnDemand {
             let state = announcement.state.load(Ordering::Acquire);
             match state {
                 NONE => {
-                    let mine = std::process::id();
+                    let mine = own_number();
                     let order = Ordering::Relaxed;
                     if announcement
                         .state
@@ -133,7 +132,7 @@ impl OnDemand {
                 }
                 LACKING => return None,
                 // Creation takes microseconds; only a process that has ended does not finish it.
-                by if is_gone(by) => return None,
+                by if has_ended(by) => return None,
                 _ => std::thread::yield_now(),
             }
         }

@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use netmod::SharedSegment;
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use netmod_kit::process_number::{has_ended, own_number};
 
 /// Offsets of the flag and of the members' words in the shared words, one cache line each.
 const SIEVED: usize = 64;
@@ -63,7 +62,7 @@ impl Writers {
             drained: AtomicBool::new(false),
         };
         if let Some(member) = writers.member(me) {
-            member.process.store(std::process::id(), Ordering::SeqCst);
+            member.process.store(own_number(), Ordering::SeqCst);
         }
         writers
     }
@@ -127,19 +126,13 @@ impl Writers {
                 match polls {
                     0..1000 => std::thread::yield_now(),
                     // A process that has ended does not write.
-                    _ if is_gone(member.process.load(Ordering::SeqCst)) => break,
+                    _ if has_ended(member.process.load(Ordering::SeqCst)) => break,
                     _ => std::thread::sleep(Duration::from_micros(100)),
                 }
             }
         }
         self.drained.store(true, Ordering::Release);
     }
-}
-
-/// Returns whether a process of this node has ended.
-pub(crate) fn is_gone(process: u32) -> bool {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
 }
 
 #[cfg(test)]

@@ -152,23 +152,15 @@ fn is_usable(place: *mut libc::c_void, write: bool) -> bool {
     }
 }
 
-/// Returns whether CMA works with the owner of the segment at `at`, by reading the segment's nonce.
-/// Kernels, containers and security modules refuse in many ways, and a process number may name
-/// another process; only a real read tells.
-pub(crate) fn works(at: &Location) -> bool {
-    let mut nonce = [0u8; 8];
-    let place = at.base + std::mem::offset_of!(crate::segment::Front, nonce) as u64;
+/// Returns whether CMA works with the process `pid`, which owns the segment at `at`, by reading the
+/// segment's name. Kernels, containers and security modules refuse in many ways, and a process number
+/// may name another process; only a real read tells.
+pub(crate) fn works(pid: u32, at: &Location) -> bool {
+    let mut name = [0u8; 8];
+    let local = name.as_mut_ptr();
     // SAFETY: 8 bytes here; the kernel checks the remote address, which is only read.
-    let read = unsafe {
-        copy(
-            Direction::Read,
-            at.pid,
-            nonce.as_mut_ptr(),
-            place,
-            nonce.len(),
-        )
-    };
-    read.is_ok() && u64::from_ne_bytes(nonce) == at.nonce
+    let read = unsafe { copy(Direction::Read, pid, local, at.base, name.len()) };
+    read.is_ok() && u64::from_ne_bytes(name) == at.place.name()
 }
 
 /// Permits other processes of the same user to read this one's memory where the Yama security

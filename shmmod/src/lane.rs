@@ -10,13 +10,13 @@ use netmod::{
     Action, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
     RemoteAccess, RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
+use netmod_kit::process_number::{has_ended, own_number, pid_of};
 use netmod_kit::{Machine, Nearness, PeerTable};
 use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 
 use crate::cma::{self, Direction, NotCopied};
 use crate::config::SingleCopy;
 use crate::ends::End;
-use crate::liveness::{exists, gone};
 use crate::policy::{LongMessagePolicy, StaticPolicy};
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::Sending;
@@ -28,8 +28,8 @@ pub(crate) struct Remote {
     /// Dropped after `tx_ring`, which points into it.
     pub segment: Segment,
     at: Location,
-    /// Whether CMA works with the peer; `None` until tried.
-    single_copy: Option<bool>,
+    /// The peer's pid if CMA works with it; `None` until tried.
+    single_copy: Option<Option<u32>>,
     /// Sampled only where streaming stores reach far cores faster than plain ones.
     pub nearness: Nearness,
     /// The last value of the probe that was sampled.
@@ -193,7 +193,8 @@ pub(crate) struct ShmLane {
     resolver: Arc<dyn Resolver>,
     mode: SingleCopy,
     policy: Option<Box<dyn LongMessagePolicy>>,
-    /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
+    /// Process numbers (`process_number`) of the peers that `check_peers` covers: those sent to or
+    /// waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process one check has found dead.
     ended: HashSet<Peer>,
@@ -241,11 +242,11 @@ impl ShmLane {
         let slot = self.remotes.get(peer, vci);
         if slot.is_none() {
             let remote = attach(&*self.resolver, self.me, peer, vci)?;
-            let pid = remote.at.pid;
+            let process = remote.at.place.process;
             if self.dead.contains(&peer) {
-                return Err(LaneError::lost(peer, gone(peer, pid)));
+                return Err(LaneError::lost(peer, gone(peer, process)));
             }
-            self.watched.insert(peer, pid);
+            self.watched.insert(peer, process);
             *slot = Some(remote);
         }
         match slot {
@@ -268,18 +269,19 @@ impl ShmLane {
         self.remote(to, vci)?.send_long(from, header, payload)
     }
 
-    /// Returns the process number of a peer with which CMA works; tried at first contact.
+    /// Returns the pid of a peer with which CMA works; tried at first contact.
     pub fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let allowed = self.mode != SingleCopy::Never;
         let remote = self.remote(peer, vci)?;
         let at = remote.at;
-        match remote
+        let works = || {
+            let pid = pid_of(at.place.process).filter(|_| allowed)?;
+            Some(pid.cast_unsigned()).filter(|pid| cma::works(*pid, &at))
+        };
+        remote
             .single_copy
-            .get_or_insert_with(|| allowed && cma::works(&at))
-        {
-            true => Ok(at.pid),
-            false => Err(LaneError::Unsupported),
-        }
+            .get_or_insert_with(works)
+            .ok_or(LaneError::Unsupported)
     }
 
     fn copy(
@@ -335,12 +337,20 @@ fn locate(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Location, S
         .ok_or_else(|| "its shared-memory address record is malformed".to_string())
 }
 
-/// Maps a peer's segment. If that fails because the peer's process has ended, the error says so.
+/// Maps a peer's segment. If its process has ended, the error says so.
 fn open(peer: Peer, at: &Location) -> Result<Segment, String> {
-    Segment::attach(at).map_err(|error| match exists(at.pid) {
-        true => error.0,
-        false => gone(peer, at.pid),
-    })
+    match has_ended(at.place.process) {
+        true => Err(gone(peer, at.place.process)),
+        false => Segment::attach(at).map_err(|error| error.0),
+    }
+}
+
+fn gone(peer: Peer, process: u32) -> String {
+    let pid = pid_of(process).map_or(String::new(), |pid| format!(" {pid}"));
+    format!(
+        "its process{pid} on this node has ended without MPI_Finalize; see the output of rank {peer}, \
+         the launcher's messages, or the kernel's (dmesg)"
+    )
 }
 
 #[cold]
@@ -355,7 +365,7 @@ fn attach(
     let segment = open(peer, &at).map_err(lost)?;
     let fence = wake_up::senders_fence();
     // SAFETY: `Remote` keeps the segment beside the tx ring and drops it later.
-    let tx_ring = unsafe { TxRing::new(me, segment.parts(), wake_up::wake, fence) };
+    let tx_ring = unsafe { TxRing::new((me, own_number()), segment.parts(), wake_up::wake, fence) };
     Ok(Box::new(Remote {
         tx_ring: End::new(tx_ring),
         segment,
@@ -487,23 +497,27 @@ impl Lane for ShmLane {
                 // check below finds it dead a second time, since messages that it has sent may
                 // still be unread.
                 Ok(at) => match open(peer, &at) {
-                    Err(why) if exists(at.pid) => sink.peer_lost(peer, why),
+                    Err(why) if !has_ended(at.place.process) => sink.peer_lost(peer, why),
                     _ => {
-                        self.watched.insert(peer, at.pid);
+                        self.watched.insert(peer, at.place.process);
                     }
                 },
                 Err(why) => sink.peer_lost(peer, why),
             }
         }
         // Messages that lie behind the cell of a dead sender are unread.
-        let has_skipped = self.rx_ring.get().skip_abandoned(exists);
-        for (&peer, &pid) in &self.watched {
+        let has_skipped = self
+            .rx_ring
+            .get()
+            .skip_abandoned(|process| !has_ended(process));
+        for (&peer, &process) in &self.watched {
             // A dead peer may have sent messages that are still unread, and need not be missed. It
             // counts as lost when a second check finds it dead, after everything has been read.
-            if !exists(pid) && !self.ended.insert(peer) && !has_skipped && self.dead.insert(peer) {
+            let is_lost = has_ended(process) && !self.ended.insert(peer) && !has_skipped;
+            if is_lost && self.dead.insert(peer) {
                 self.remotes.forget(peer);
                 self.sending.forget(peer);
-                sink.peer_lost(peer, gone(peer, pid));
+                sink.peer_lost(peer, gone(peer, process));
             }
         }
     }

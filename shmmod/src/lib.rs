@@ -6,12 +6,11 @@
 //! decides. Memory per VCI is fixed: one ring and the memory of its pipelines, whatever the number
 //! of senders. A peer's ring is mapped on the first send to it.
 
-mod anonymous;
 mod cma;
 mod config;
 mod ends;
 mod lane;
-mod liveness;
+mod memory;
 mod open_pipe;
 mod overcommit;
 mod pipes;
@@ -23,5 +22,6 @@ mod transport;
 mod wake_up;
 
 pub use config::{Config, SingleCopy, VARIABLES};
+pub use memory::{inherit, inherited_id, meet};
 pub use shared_segment::SharedSegments;
 pub use transport::Shm;

@@ -1,38 +1,28 @@
-//! The segment of a VCI: an anonymous file of its owner that peers map. Peers write to its ring,
-//! and read from the pipes that the owner opens.
-//!
-//! The file has no name: peers open it by the owner's process number and descriptor, through
-//! `/proc`. So it disappears with the job, however that ends.
+//! The segment of a VCI: a range of the node's memory that peers map. Peers write to its ring, and
+//! read from the pipes that the owner opens.
 
 use std::fs::File;
-use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::{self, Ordering};
 
-use netmod::{OpenError, Peer};
+use netmod::{OpenError, Peer, RemoteKey};
 use shmring::PipeWords;
-use shmring::ring::{
-    AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord,
-};
+use shmring::ring::{AtomicU32, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord};
 
-use crate::anonymous;
+use crate::memory::{Head, Place, Range, map_pages, reserve};
 use crate::overcommit::touches_may_fail;
 
 /// Largest message that does not fit into its cell, in bytes: 8 KiB, a common size in programs, and
 /// the core's headers.
 pub(crate) const BODY: usize = 8192 + 128;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm7");
-
 /// The beginning of a segment.
 #[repr(C)]
 pub(crate) struct Front {
-    magic: AtomicU64,
-    /// Distinguishes this segment from others that the same descriptor number may name.
-    pub nonce: AtomicU64,
+    _head: Head,
     /// In the page of the probe, far enough from it that no prefetcher takes the two for neighbours,
     /// and never written.
     beside: atomic::AtomicU64,
@@ -111,47 +101,38 @@ fn stretch(from: usize, to: usize) -> (usize, usize) {
 
 /// A mapped segment.
 pub(crate) struct Segment {
-    base: NonNull<u8>,
-    /// The owner keeps the file open so that peers can open it.
-    file: Option<File>,
+    range: Range,
+    /// The owner allocates the memory of pipes in the file.
+    file: Option<Arc<File>>,
 }
-
-// SAFETY: the mapping outlives `self` on any thread; its content is accessed by atomics and by the
-// protocols of ring and pipes, which bind no thread.
-unsafe impl Send for Segment {}
-// SAFETY: the content is accessed by atomics and by the protocols of ring and pipes, which allow
-// concurrent use.
-unsafe impl Sync for Segment {}
 
 /// Location of a segment, as published to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Location {
-    pub pid: u32,
-    pub fd: u32,
-    pub nonce: u64,
+    pub place: Place,
     /// The owner's mapping, by which peers probe CMA.
     pub base: u64,
 }
 
 impl Location {
-    const SIZE: usize = 24;
+    const SIZE: usize = 32;
 
     pub fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::SIZE);
-        bytes.extend(self.pid.to_le_bytes());
-        bytes.extend(self.fd.to_le_bytes());
-        bytes.extend(self.nonce.to_le_bytes());
-        bytes.extend(self.base.to_le_bytes());
-        bytes
+        let RemoteKey { address, words } = self.place.key();
+        let words = [address, words[0], words[1], self.base];
+        words.map(u64::to_le_bytes).concat()
     }
 
     pub fn parse(bytes: &[u8]) -> Option<Location> {
         let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |i: usize| u64::from_le_bytes(words[i]);
         Some(Location {
-            pid: u32::from_le_bytes(bytes[0..4].try_into().ok()?),
-            fd: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
-            nonce: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
-            base: u64::from_le_bytes(bytes[16..24].try_into().ok()?),
+            place: Place::of(&RemoteKey {
+                address: word(0),
+                words: [word(1), word(2)],
+            }),
+            base: word(3),
         })
     }
 }
@@ -159,70 +140,44 @@ impl Location {
 impl Segment {
     /// Creates the segment of a VCI of this process.
     pub fn create() -> Result<Segment, OpenError> {
-        let file = anonymous::create(c"weft-shm").map_err(|error| {
+        // Pages are allocated on first touch, since most rings never need most of their bodies. Where a
+        // touch may fail, the ring's pages are allocated now, so that a shortage is an error here and
+        // not a SIGBUS later. The memory of pipes is allocated with the first long message.
+        let first = if touches_may_fail() { QUEUE } else { 0 };
+        let made = Range::create(LENGTH, first);
+        made.map(Segment::owned).map_err(|error| {
             OpenError(format!(
-                "cannot create shared memory: memfd_create failed ({error}); set WEFT_SHM=0 to do without \
-                 shared memory"
+                "cannot create {} KiB of shared memory for a VCI's ring ({error}); raise the memory limit of the \
+                 job or container, or the limits of address space (ulimit -v) and file sizes (ulimit -f), or set \
+                 WEFT_SHM=0",
+                QUEUE / 1024
             ))
-        })?;
-        take_pages(&file)?;
-        let segment = Segment {
-            base: map(file.as_raw_fd())?,
-            file: Some(file),
-        };
-        let front = segment.front();
-        front
-            .nonce
-            .store(random_nonce(segment.base.as_ptr()), Ordering::Relaxed);
-        front.magic.store(MAGIC, Ordering::Release);
-        Ok(segment)
+        })
+    }
+
+    fn owned((range, file): (Range, Arc<File>)) -> Segment {
+        Segment::over(range, Some(file))
     }
 
     /// Maps a peer's segment.
     pub fn attach(at: &Location) -> Result<Segment, OpenError> {
-        let path = format!("/proc/{}/fd/{}", at.pid, at.fd);
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|error| {
-                OpenError(format!(
-                    "cannot open shared memory of process {} through {path} ({error}); if it runs \
-                 under another user or in another container, set WEFT_SHM=0",
-                    at.pid
-                ))
-            })?;
-        let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
-        let stranger = || {
-            OpenError(format!(
-                "{path} is not the expected shared memory: process {} is a different one, or runs another \
-                 version of Weft; if it is in another container, set WEFT_SHM=0",
-                at.pid
-            ))
-        };
-        if length != LENGTH as u64 {
-            return Err(stranger());
-        }
-        let segment = Segment {
-            base: map(file.as_raw_fd())?,
-            file: None,
-        };
-        let front = segment.front();
-        if front.magic.load(Ordering::Acquire) != MAGIC
-            || front.nonce.load(Ordering::Relaxed) != at.nonce
-        {
-            return Err(stranger());
-        }
-        Ok(segment)
+        let (range, _) = Range::open(&at.place, LENGTH)?;
+        Ok(Segment::over(range, None))
+    }
+
+    fn over(range: Range, file: Option<Arc<File>>) -> Segment {
+        // All messages need the cells; bodies are mapped on first use.
+        // SAFETY: `BODIES_AT` bytes are whole pages at the start of the new mapping.
+        unsafe { map_pages(range.base().as_ptr(), BODIES_AT) };
+        Segment { range, file }
     }
 
     /// Returns the location if this process owns the segment.
     pub fn location(&self) -> Option<Location> {
+        self.file.as_ref()?;
         Some(Location {
-            pid: std::process::id(),
-            fd: self.file.as_ref()?.as_raw_fd() as u32,
-            nonce: self.front().nonce.load(Ordering::Relaxed),
-            base: self.base.as_ptr() as u64,
+            place: self.range.place,
+            base: self.range.base().as_ptr() as u64,
         })
     }
 
@@ -230,7 +185,7 @@ impl Segment {
     pub fn front(&self) -> &Front {
         // SAFETY: the mapping is page-aligned, longer than a `Front` and lives as long as `self`; a
         // `Front` consists of atomics, for which any bytes are valid.
-        unsafe { self.base.cast().as_ref() }
+        unsafe { self.range.base().cast().as_ref() }
     }
 
     /// Returns the parts from which the ring's ends are made.
@@ -242,7 +197,7 @@ impl Segment {
             wake_up: (&front.wake_up.0).into(),
             // SAFETY: the records are within the mapping, page-aligned, and live as long as `self`;
             // they consist of atomics, for which zero is valid.
-            records: unsafe { self.base.byte_add(RECORDS_AT).cast() },
+            records: unsafe { self.range.base().byte_add(RECORDS_AT).cast() },
         }
     }
 
@@ -250,7 +205,7 @@ impl Segment {
     pub fn cells(&self) -> &[Cell] {
         // SAFETY: the cells are within the mapping, aligned, and live as long as `self`; they
         // consist of atomics and `UnsafeCell`s, for which zero is valid.
-        unsafe { slice::from_raw_parts(self.base.as_ptr().add(CELLS_AT).cast(), CELLS) }
+        unsafe { slice::from_raw_parts(self.range.base().as_ptr().add(CELLS_AT).cast(), CELLS) }
     }
 
     /// Allocates the memory of units `from` to `to`; with the first unit, that of the control words
@@ -260,9 +215,7 @@ impl Segment {
             return false;
         };
         let (at, len) = stretch(from, to);
-        let (offset, length) = (at as libc::off_t, len as libc::off_t);
-        // SAFETY: the call accesses no memory of this process; the descriptor is open.
-        let reserved = unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, length) } == 0;
+        let reserved = reserve(file, self.range.place.offset + at as u64, len).is_ok();
         if reserved {
             self.map_units(from, to);
         }
@@ -273,7 +226,7 @@ impl Segment {
     pub fn map_units(&self, from: usize, to: usize) {
         let (at, len) = stretch(from, to);
         // SAFETY: `stretch` returns whole pages within the mapping.
-        unsafe { map_pages(self.base.as_ptr().add(at), len) };
+        unsafe { map_pages(self.range.base().as_ptr().add(at), len) };
     }
 
     /// Returns the control words of a pipe.
@@ -281,101 +234,26 @@ impl Segment {
     pub fn words(&self, number: usize) -> &PipeWords {
         // SAFETY: the words are within the mapping, page-aligned, and live as long as `self`; they
         // consist of atomics, for which zero is valid.
-        let words: &[PipeWords; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
+        let words: &[PipeWords; PIPES] =
+            unsafe { self.range.base().byte_add(QUEUE).cast().as_ref() };
         &words[number % PIPES]
     }
 
     /// Returns the start of the units.
     #[inline(always)]
     pub fn room(&self) -> *mut u8 {
-        self.base.as_ptr().wrapping_add(ROOM_AT)
+        self.range.base().as_ptr().wrapping_add(ROOM_AT)
     }
 
     /// Returns the start of a body.
     #[inline(always)]
     pub fn body(&self, number: usize) -> *mut u8 {
         debug_assert!(number < BODIES);
-        self.base.as_ptr().wrapping_add(BODIES_AT + number * STRIDE)
+        self.range
+            .base()
+            .as_ptr()
+            .wrapping_add(BODIES_AT + number * STRIDE)
     }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: `map` mapped this length, and no reference outlives `self`.
-        unsafe {
-            libc::munmap(self.base.as_ptr().cast(), LENGTH);
-        }
-    }
-}
-
-/// Sets the length of a segment's file. Pages are allocated on first touch, since most rings never
-/// need most of their bodies. Where a touch may fail, the ring's pages are allocated now, so that a
-/// shortage is an error here and not a SIGBUS later.
-fn take_pages(file: &File) -> Result<(), OpenError> {
-    let refused = if touches_may_fail() {
-        // SAFETY: the call accesses no memory of this process; the descriptor is open.
-        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, QUEUE as libc::off_t) };
-        (code != 0).then(|| io::Error::from_raw_os_error(code))
-    } else {
-        None
-    };
-    // The memory of pipes is allocated with the first long message.
-    let refused = refused.or_else(|| file.set_len(LENGTH as u64).err());
-    refused.map_or(Ok(()), |error| {
-        Err(OpenError(format!(
-            "cannot allocate {} KiB of shared memory for a VCI's ring ({error}); \
-             raise the memory limit of the job or container, or set WEFT_SHM=0",
-            QUEUE / 1024
-        )))
-    })
-}
-
-fn map(fd: RawFd) -> Result<NonNull<u8>, OpenError> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new shared mapping of a file of this length, placed by the kernel.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            LENGTH,
-            access,
-            libc::MAP_SHARED,
-            fd,
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(failed("mmap", "raise the address-space limit (ulimit -v)"));
-    }
-    // All messages need the cells; bodies are mapped on first use.
-    // SAFETY: `BODIES_AT` bytes are whole pages at the start of the new mapping.
-    unsafe { map_pages(base.cast(), BODIES_AT) };
-    NonNull::new(base.cast()).ok_or_else(|| failed("mmap", "report this as a bug of Weft"))
-}
-
-/// Maps pages that the file already has, all at once: page faults would take several times as long.
-/// Where the kernel cannot do it, they are mapped on first touch.
-///
-/// # Safety
-/// `start` begins a whole number of pages of one mapping of shared memory.
-pub(crate) unsafe fn map_pages(start: *mut u8, len: usize) {
-    // SAFETY: the pages belong to one mapping by the caller's contract; the call changes no memory.
-    unsafe { libc::madvise(start.cast(), len, libc::MADV_POPULATE_READ) };
-}
-
-pub(crate) fn random_nonce(base: *const u8) -> u64 {
-    let mut nonce = [0u8; 8];
-    // SAFETY: the buffer is 8 bytes long. If the call fails, address and process number suffice.
-    unsafe {
-        libc::getrandom(nonce.as_mut_ptr().cast(), nonce.len(), 0);
-    }
-    u64::from_ne_bytes(nonce) ^ (base as u64) ^ u64::from(std::process::id()) << 40
-}
-
-fn failed(call: &str, advice: &str) -> OpenError {
-    OpenError(format!(
-        "cannot create shared memory: {call} failed ({}); {advice}",
-        io::Error::last_os_error()
-    ))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -383,48 +261,60 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+    use crate::memory::Memory;
+
+    fn in_memory(memory: &Memory) -> Segment {
+        Segment::owned(Range::create_in(memory, LENGTH, 0).unwrap())
+    }
 
     #[test]
     fn peers_map_the_same_memory_and_strangers_are_refused() {
-        let own = Segment::create().unwrap();
-        let at = own.location().unwrap();
-        assert_eq!(Location::parse(&at.to_bytes()), Some(at));
-        let peer = Segment::attach(&at).unwrap();
-        own.front().ends.tail.0.store(77, Ordering::Relaxed);
-        assert_eq!(peer.front().ends.tail.0.load(Ordering::Relaxed), 77);
+        // Memory of its own is opened through /proc.
+        let memory = Memory::create().unwrap();
+        let foreign = in_memory(&memory);
+        for own in [Segment::create().unwrap(), foreign] {
+            let at = own.location().unwrap();
+            assert_eq!(Location::parse(&at.to_bytes()), Some(at));
+            let peer = Segment::attach(&at).unwrap();
+            own.front().ends.tail.0.store(77, Ordering::Relaxed);
+            assert_eq!(peer.front().ends.tail.0.load(Ordering::Relaxed), 77);
 
-        let wrong = Location {
-            nonce: at.nonce + 1,
-            ..at
+            let refused = |change: fn(&mut Place)| {
+                let mut at = at;
+                change(&mut at.place);
+                Segment::attach(&at).err().unwrap().0
+            };
+            assert!(refused(|place| place.memory ^= 2).contains("WEFT_SHM=0"));
+            assert!(refused(|place| place.offset += LENGTH as u64).contains("WEFT_SHM=0"));
+            assert!(refused(|place| place.offset = u64::MAX - 4095).contains("WEFT_SHM=0"));
+        }
+        let at = in_memory(&memory).location().unwrap();
+        let place = Place {
+            fd: 9999,
+            ..at.place
         };
-        assert!(
-            Segment::attach(&wrong)
-                .err()
-                .unwrap()
-                .0
-                .contains("WEFT_SHM=0")
-        );
-        let gone = Location { fd: 9999, ..at };
+        let gone = Location { place, ..at };
         assert!(Segment::attach(&gone).err().unwrap().0.contains("/proc/"));
     }
 
     #[test]
     fn bodies_take_no_memory_before_they_are_used() {
         let own = Segment::create().unwrap();
+        let front = own.file.as_ref().unwrap().metadata().unwrap().blocks() * 512;
         let taken = || own.file.as_ref().unwrap().metadata().unwrap().blocks() * 512;
         if touches_may_fail() {
-            assert_eq!(taken(), QUEUE as u64);
+            assert!(taken() >= QUEUE as u64);
             return;
         }
-        assert_eq!(taken(), BODIES_AT as u64);
+        assert!((BODIES_AT as u64..=BODIES_AT as u64 + 65536).contains(&front));
         // SAFETY: the byte belongs to a body of this ring, which no other code uses.
         unsafe { own.body(BODIES - 1).write(1) };
-        assert_eq!(taken(), BODIES_AT as u64 + 4096);
+        assert_eq!(taken(), front + 4096);
     }
 
     #[test]
     fn locations_from_any_bytes_parse_or_are_refused() {
         assert_eq!(Location::parse(&[]), None);
-        assert_eq!(Location::parse(&[0; 25]), None);
+        assert_eq!(Location::parse(&[0; 33]), None);
     }
 }

@@ -337,7 +337,8 @@ fn a_process_is_lost_when_a_second_check_finds_it_dead() {
     let (shm, mut lane) = end(&book, 0);
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let mut address = shm.address(0);
-    address[..4].copy_from_slice(&child.id().to_le_bytes());
+    // The process's number lies behind the memory's and the descriptor's.
+    address[12..16].copy_from_slice(&child.id().to_le_bytes());
     book.enter(1, 0, address);
     child.wait().unwrap();
 

@@ -377,20 +377,25 @@ pub struct TxRing {
 unsafe impl Send for TxRing {}
 
 impl TxRing {
-    /// Makes the end of sender `me`. `wake` wakes the receiver by its word `wake_up`. `fence`:
-    /// senders must issue a full fence before they read the word; otherwise the sleeper has one run
-    /// on them.
+    /// Makes the end of sender `me`, whose process has the number `process`. `wake` wakes the receiver
+    /// by its word `wake_up`. `fence`: senders must issue a full fence before they read the word;
+    /// otherwise the sleeper has one run on them.
     ///
     /// # Safety
     /// The pointers are to a ring in memory that outlives this value.
-    pub unsafe fn new(me: u32, ring: Parts, wake: fn(&AtomicU32), fence: bool) -> TxRing {
+    pub unsafe fn new(
+        (me, process): (u32, u32),
+        ring: Parts,
+        wake: fn(&AtomicU32),
+        fence: bool,
+    ) -> TxRing {
         // SAFETY: a ring has `RECORDS` records (# Safety).
         let records = unsafe { slice::from_raw_parts(ring.records.as_ptr(), RECORDS) };
         TxRing {
             ends: ring.ends,
             cells: ring.cells,
             wake_up: ring.wake_up,
-            record: SenderRecord::take(records, std::process::id()).into(),
+            record: SenderRecord::take(records, process).into(),
             wake,
             me,
             fence,

@@ -22,6 +22,22 @@ static void work(MPI_Comm inter, int high) {
         CHECK_EQ(sum, size * (size - 1) / 2 + size * i);
         OK(MPI_Barrier(all));
     }
+    /* Both jobs share memory. */
+    MPI_Comm node;
+    OK(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    int near, *own, *next;
+    OK(MPI_Comm_size(node, &near));
+    CHECK_EQ(near, size);
+    MPI_Win window;
+    OK(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, node, &own, &window));
+    MPI_Aint bytes;
+    OK(MPI_Win_shared_query(window, (rank + 1) % size, &bytes, &near, &next));
+    *own = rank;
+    OK(MPI_Win_fence(0, window));
+    CHECK_EQ(*next, (rank + 1) % size);
+    OK(MPI_Win_free(&window));
+    OK(MPI_Comm_free(&node));
+
     char *long_one = allocate(300000);
     fill(long_one, 300000, rank == size - 1 ? 5 : 6);
     OK(MPI_Bcast(long_one, 300000, MPI_CHAR, size - 1, all));

@@ -2,7 +2,8 @@
 //! user, under a filter of system calls, or with little of what jobs use.
 //!
 //! Each row of the table runs with shared memory, and with TCP alone. The job succeeds, or fails with a line
-//! that helps. Ranks that can't open each other's memory use TCP and print one warning.
+//! that helps. Ranks inherit the memory that they share from `mpiexec`; without it they use TCP and print one
+//! warning.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -91,6 +92,9 @@ const LIKE_GVISOR: &str = "$DENY ENOSYS membarrier futex_waitv pidfd_open statx 
                            move_pages EPERM process_vm_readv process_vm_writev ptrace kcmp perf_event_open mbind \
                            set_mempolicy sched_setaffinity --";
 
+/// Takes the inherited memory away, as wrappers do that close descriptors and reset variables (sudo).
+const WITHOUT: &str = "env -u WEFT_NODE_MEMORY unshare -U -r";
+
 /// Cables from the ranks' networks to a switch in the launcher's. The parent of a rank is mpiexec.
 const SWITCH: &str = "ip link add weft0 type bridge; ip addr add 10.98.7.1/24 dev weft0; \
                       ip link set weft0 up; ip link set lo up";
@@ -110,16 +114,21 @@ macro_rules! chroot {
 }
 
 const TABLE: &[Row] = &[
-    ranks("user", wall("unshare -U -r", ""), [Apart, Apart]),
+    ranks("user", wall("unshare -U -r", ""), [Together, Together]),
     ranks(
         "pid",
         wall("unshare -p -f --mount-proc", ""),
-        [Apart, Apart],
+        [Together, Together],
     ),
-    ranks("pid-only", wall("unshare -p -f", ""), [Apart, Apart]),
-    ranks("name", wall("unshare -u", "hostname h$$"), [Apart, Apart]),
+    ranks("pid-only", wall("unshare -p -f", ""), [Together, Together]),
+    ranks(
+        "name",
+        wall("unshare -u", "hostname h$$"),
+        [Together, Together],
+    ),
+    ranks("user-without", wall(WITHOUT, ""), [Apart, Apart]),
     ranks("ipc", wall("unshare -i", ""), [Together, Together]),
-    ranks("all", wall("unshare -m", WHOLE_PROC), [Apart, Apart]),
+    ranks("all", wall("unshare -m", WHOLE_PROC), [Together, Together]),
     job(
         "net",
         wall("unshare -n", "ip link set lo up"),
@@ -170,7 +179,7 @@ const TABLE: &[Row] = &[
             "unshare -m",
             "while umount -l /proc 2> /dev/null; do :; done",
         ),
-        [Apart, Apart],
+        [Together, Together],
     ),
     ranks(
         "no-sys",
@@ -193,7 +202,7 @@ const TABLE: &[Row] = &[
     ranks(
         "chroot-bare",
         wall("unshare -m", chroot!("|proc|sys|dev|tmp|run")),
-        [Apart, Apart],
+        [Together, Together],
     ),
     ranks("other-user", wall(NOBODY, ""), [Together, Together]),
     ranks(
@@ -202,17 +211,17 @@ const TABLE: &[Row] = &[
             "setpriv --reuid $((65520 + PMI_RANK)) --regid 65534 --clear-groups env HOME=/",
             "",
         ),
-        [Apart, Apart],
+        [Together, Together],
     ),
     ranks(
         "unreadable",
         wall(NOBODY, "shift; set -- \"$UNREADABLE\" \"$@\""),
-        [Apart, Apart],
+        [Together, Together],
     ),
     ranks(
         "setgid",
         wall(NOBODY, "shift; set -- \"$SETGID\" \"$@\""),
-        [Apart, Apart],
+        [Together, Together],
     ),
     ranks(
         "no-privileges",
@@ -253,6 +262,11 @@ const TABLE: &[Row] = &[
         wall("prlimit --nofile=64", ""),
         [Together, Together],
     ),
+    job(
+        "file-size",
+        wall("prlimit --fsize=8000000", ""),
+        [Together, Together],
+    ),
     ranks(
         "address-space",
         wall("prlimit --as=600000000", ""),
@@ -275,6 +289,7 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
         trial("containers/mixed/4", needs, Box::new(mixed)),
         trial("containers/no-way/3", needs, Box::new(no_way)),
+        trial("containers/loss/3", needs, Box::new(loss)),
         trial(
             "containers/hydra/3",
             &[&CONTAINERS, &HYDRA],
@@ -392,7 +407,7 @@ fn mpiexec(room: &Room) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs two ranks that share memory, and two in a container each.
+/// Runs two ranks that share memory, and two in a container each that have lost it.
 fn mixed() -> Result {
     let (room, program) = (Room::new()?, &programs()?.plain);
     let mut command = mpiexec(&room)?;
@@ -400,13 +415,29 @@ fn mixed() -> Result {
         .args(["-n", "2"])
         .arg(program)
         .args(["2", ":", "-n", "2"]);
-    command.args(["unshare", "-U", "-r"]).arg(program).arg("1");
+    command.args(WITHOUT.split(' ')).arg(program).arg("1");
     judge(
         &room,
         &Outcome::of(&mut command, patience(70.0))?,
         "shm",
         Apart,
     )
+}
+
+/// The end of a process is noticed though no other one sees its pid.
+fn loss() -> Result {
+    let (room, program) = (Room::new()?, &programs()?.plain);
+    let mut command = mpiexec(&room)?;
+    command.args(["-disable-auto-cleanup", "-n", "3", "unshare", "-p", "-f"]);
+    command.arg(program).args(["3", "lose"]);
+    let outcome = Outcome::of(&mut command, patience(70.0))?;
+    let case = Case {
+        exit: 7,
+        stdout: vec!["all is well".into()],
+        stderr: vec!["the others go on".into()],
+        ..Case::default()
+    };
+    outcome.judge(&case, &room.leftovers())
 }
 
 fn by_hydra() -> Result {
@@ -430,17 +461,8 @@ fn by_hydra() -> Result {
 fn no_way() -> Result {
     let (room, program) = (Room::new()?, &programs()?.plain);
     let mut command = mpiexec(&room)?;
-    command.args([
-        "-genv",
-        "WEFT_NETMOD",
-        "none",
-        "-n",
-        "3",
-        "unshare",
-        "-U",
-        "-r",
-    ]);
-    command.arg(program).arg("1");
+    command.args(["-genv", "WEFT_NETMOD", "none", "-n", "3"]);
+    command.args(WITHOUT.split(' ')).arg(program).arg("1");
     let outcome = Outcome::of(&mut command, patience(70.0))?;
     let case = Case {
         exit: 101,

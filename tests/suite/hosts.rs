@@ -137,10 +137,10 @@ impl Hosts {
         self.names.len()
     }
 
-    /// Returns the words before a command that run it on a host.
+    /// Returns the words before a command that run it on a host, where it has no memory of others.
     pub fn prefix(&self, index: usize) -> Vec<String> {
         let name = &self.names[index];
-        let script = "hostname \"$1\" && shift && exec \"$@\"";
+        let script = "hostname \"$1\" && shift && unset WEFT_NODE_MEMORY && exec \"$@\"";
         let words = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c"];
         let words = words.into_iter().chain([script, "sh", name]);
         words.map(str::to_owned).collect()

@@ -290,10 +290,12 @@ impl Job<'_> {
                 command.args(["-env", name, &device]);
             }
             if self.variant == Variant::VerbsHosts {
-                // Ranks of a host have its name and share nothing with the other host.
+                // Ranks of a host have its name and share nothing with the other host, also no memory that mpiexec
+                // has made for them.
                 command.args(["unshare", "--uts", "--ipc", "sh", "-c"]);
                 let host = format!("host{}", rank % DEVICES.len());
-                command.args(["hostname \"$1\" && shift && exec \"$@\"", "sh", &host]);
+                let script = "hostname \"$1\" && shift && unset WEFT_NODE_MEMORY && exec \"$@\"";
+                command.args([script, "sh", &host]);
             }
             self.program(command, preloaded);
         }

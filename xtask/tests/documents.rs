@@ -134,7 +134,7 @@ const INNER: &[(&str, &str)] = &[
     ),
     ("WEFT_FEATURES", "libmpi's build script, for its tests"),
     ("WEFT_LOCAL_RANK", "mpiexec, for its ranks"),
-    ("WEFT_NODE_SOCKET", "mpiexec, for its ranks"),
+    ("WEFT_NODE_MEMORY", "mpiexec, for its ranks"),
     ("WEFT_PINGPONG_CHILD", "osu-bench, for its children"),
     ("WEFT_TEST_BUILT", "xtask, for tests that it runs"),
     ("WEFT_TEST_FEATURES", "xtask, for the test of symbols"),

@@ -428,7 +428,9 @@ pub fn intercomm_create(
             tag,
         })
     });
-    let opener = Transports { node: runtime.node };
+    let opener = Transports {
+        node: runtime.public_node,
+    };
     let (made, pins) = create_intercomm(&runtime.process, local, leader, bridge, &opener)?;
     let has_met = !pins.is_empty();
     give(runtime, Some(made), parent, newintercomm)?;

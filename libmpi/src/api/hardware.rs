@@ -9,7 +9,7 @@ use mpi_core::{Class, Error, Result};
 use mpi_runtime::bootstrap::hardware::resources;
 use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::infos;
-use mpi_runtime::handles::split_colors::{by_pset, guided, unguided};
+use mpi_runtime::handles::split_colors::{by_pset, guided, shared, unguided};
 use mpi_runtime::lifecycle::runtime::Runtime;
 
 use super::info;
@@ -50,14 +50,14 @@ pub(crate) fn color(
     let hint = |key| info.and_then(|info: &Info| info.hint(key));
     Ok(match split_type {
         MPI_UNDEFINED => None,
-        MPI_COMM_TYPE_SHARED => Some(runtime.node >> 1),
+        MPI_COMM_TYPE_SHARED => Some(shared(runtime, comm)),
         MPI_COMM_TYPE_HW_GUIDED => {
-            hint("mpi_hw_resource_type").and_then(|kind| guided(runtime, &kind))
+            hint("mpi_hw_resource_type").and_then(|kind| guided(runtime, comm, &kind))
         }
         MPI_COMM_TYPE_RESOURCE_GUIDED => {
             match (hint("mpi_hw_resource_type"), hint("mpi_pset_name")) {
-                (Some(kind), None) => guided(runtime, &kind),
-                (None, Some(pset)) => by_pset(runtime, &pset),
+                (Some(kind), None) => guided(runtime, comm, &kind),
+                (None, Some(pset)) => by_pset(runtime, comm, &pset),
                 // With both keys, or neither, the resource type is not determined.
                 _ => None,
             }

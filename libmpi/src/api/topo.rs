@@ -87,10 +87,10 @@ unsafe fn nodes_and_edges(comm: &Comm, index: Array<c_int>, edges: *const c_int)
 }
 
 /// Returns the number of this process's node, if ranks may be reordered by node.
-fn node_if(runtime: &Runtime, reorder: c_int) -> Option<u64> {
+fn node_if(runtime: &Runtime, comm: &Comm, reorder: c_int) -> Option<u64> {
     let process = &runtime.process;
     let node = process.node_of(process.me());
-    (reorder != 0).then(|| node.map_or(runtime.node, u64::from))
+    (reorder != 0).then(|| node.map_or_else(|| runtime.node_within(comm), u64::from))
 }
 
 /// Returns the calling process's new rank, as `find` computes it for the first `size` members, if
@@ -124,7 +124,7 @@ pub fn cart_create(
     // A program that ignores the error gets the null handle.
     comm_cart.set(MPI_COMM_NULL);
     let cart = grid(&old.comm, dims, periods)?;
-    let node = node_if(runtime, reorder);
+    let node = node_if(runtime, &old.comm, reorder);
     let made = mpi_comm::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
     give(runtime, made, old, comm_cart)
 }
@@ -155,7 +155,7 @@ pub unsafe fn graph_create(
         &runtime.process,
         &old.comm,
         graph,
-        node_if(runtime, reorder),
+        node_if(runtime, &old.comm, reorder),
     )?;
     give(runtime, made, old, comm_graph)
 }
@@ -216,7 +216,7 @@ pub unsafe fn dist_graph_create_adjacent(
         &runtime.process,
         &old.comm,
         graph,
-        node_if(runtime, reorder),
+        node_if(runtime, &old.comm, reorder),
     )?;
     give_with_info(runtime, Some(made), old, info, comm_dist_graph)
 }
@@ -257,7 +257,7 @@ pub unsafe fn dist_graph_create(
     };
     // A program that ignores the error gets the null handle.
     comm_dist_graph.set(MPI_COMM_NULL);
-    let node = node_if(runtime, reorder);
+    let node = node_if(runtime, &old.comm, reorder);
     let made = mpi_comm::topo::create::create_dist_graph_of(
         &runtime.process,
         &old.comm,

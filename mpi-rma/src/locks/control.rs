@@ -42,8 +42,7 @@ use mpi_core::process::notes::AwaitedEvent;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
 use mpi_types::local::calls_never_overlap;
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use netmod_kit::process_number::{has_ended, own_number};
 
 /// Bytes that an accumulate changes before it lets other members in.
 pub(crate) const CHUNK: usize = 32 << 10;
@@ -66,8 +65,8 @@ pub(crate) struct Head {
 /// lock, for the lock of all as used by an exclusive lock of each member, and for the lock of all.
 #[repr(C)]
 pub(crate) struct Block {
-    /// The member's pid; 0 until it is set.
-    pid: Line<atomic::AtomicU32>,
+    /// The number of the member's process; 0 until it is set.
+    process: Line<atomic::AtomicU32>,
     pub(crate) lock: Line<LockWord>,
     busy: Line<Busy>,
     /// Operations of this member that are changing memory atomically.
@@ -126,8 +125,8 @@ impl Control {
             peers,
             has_rings: false,
         };
-        let pid = &control.block(me).pid.0;
-        pid.store(std::process::id(), Ordering::Relaxed);
+        let process = &control.block(me).process.0;
+        process.store(own_number(), Ordering::Relaxed);
         control
     }
 
@@ -180,9 +179,7 @@ impl Control {
     /// Whether the process of a member has ended.
     #[cold]
     pub fn is_dead(&self, member: usize) -> bool {
-        let pid = self.block(member).pid.0.load(Ordering::Relaxed);
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+        has_ended(self.block(member).process.0.load(Ordering::Relaxed))
     }
 
     /// Returns the error for a process that waited for a dead member, or for a lock of it.
@@ -243,8 +240,11 @@ impl Control {
 
     /// Makes a member's process look like another one.
     #[cfg(test)]
-    pub fn set_pid(&self, member: usize, pid: u32) {
-        self.block(member).pid.0.store(pid, Ordering::Relaxed);
+    pub fn set_process(&self, member: usize, process: u32) {
+        self.block(member)
+            .process
+            .0
+            .store(process, Ordering::Relaxed);
     }
 
     /// Leaves the state of a process that died as the holder of `member`'s memory and while acting.

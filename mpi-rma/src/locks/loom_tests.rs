@@ -202,7 +202,7 @@ fn a_lock_of_all_fails_after_the_death_of_an_exclusive_holder() {
             .take(&WAITER, 1, true, false)
             .unwrap();
         let control = window.memory.control(0);
-        control.set_pid(2, dead);
+        control.set_process(2, dead);
         let waiter = Spin { checks: true };
         let theirs = window.clone();
         let thread = thread::spawn(move || {

@@ -9,7 +9,7 @@ use crate::locks::word::{QUEUED, READER, WRITER};
 fn with_dead(test: impl Fn(&MemberLock<'_>)) {
     let memory = Memory::new(3);
     let control = memory.control(0);
-    control.set_pid(2, ended());
+    control.set_process(2, ended());
     assert!(control.is_dead(2) && !control.is_dead(1));
     test(&control.lock_of(0));
 }

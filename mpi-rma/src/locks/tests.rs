@@ -135,7 +135,7 @@ fn a_lock_of_all_fails_if_an_exclusive_holder_dies() {
     let control = memory.control(0);
     let waiter = Spin { checks: true };
     memory.control(2).take(&waiter, 1, true, false).unwrap();
-    control.set_pid(2, ended());
+    control.set_process(2, ended());
     let error = control.take_all(&waiter).unwrap_err();
     assert_eq!(error.to_string(), "member 2 is lost");
     control.take_all(&waiter).unwrap();
@@ -147,7 +147,7 @@ fn memory_of_a_dead_holder_is_taken_over() {
     let memory = Memory::new(2);
     memory.control(1).leave_behind(0);
     let control = memory.control(0);
-    control.set_pid(1, ended());
+    control.set_process(1, ended());
     assert_eq!(control.with_busy(0, || 7), 7);
     assert_eq!(control.with_exclusive(0, || 8), 8);
 }

@@ -92,7 +92,7 @@ struct Placement {
     control: Option<Control>,
     base: *mut u8,
     /// Operating system pids by rank; empty if the members are on several nodes.
-    pids: Vec<u32>,
+    processes: Vec<u32>,
 }
 
 impl Window {
@@ -162,7 +162,7 @@ impl Window {
             memory,
             control,
             base,
-            pids,
+            processes,
         } = made;
         let service = (mode == AccessMode::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
@@ -206,10 +206,10 @@ impl Window {
             _ => FastTargets::default(),
         };
         let watching = (!fast.targets.is_empty()).then(|| {
-            let others = pids
+            let others = processes
                 .iter()
                 .enumerate()
-                .map(|(rank, pid)| (comm.local().peer(rank as u32), *pid));
+                .map(|(rank, process)| (comm.local().peer(rank as u32), *process));
             let others = others.filter(|(peer, _)| *peer != process.me());
             process
                 .source::<Windows>()
@@ -321,7 +321,7 @@ impl Plan<'_> {
                 key[1],
                 key[2],
                 key[3],
-                std::process::id().into(),
+                netmod_kit::process_number::own_number().into(),
             ],
         )?;
         let parts = Parts::new(self.flavor, gathered.iter().map(|member| member[1]))?;
@@ -437,7 +437,7 @@ impl Plan<'_> {
             memory,
             control,
             base,
-            pids: gathered.iter().map(|member| member[8] as u32).collect(),
+            processes: gathered.iter().map(|member| member[8] as u32).collect(),
         })
     }
 
@@ -527,7 +527,7 @@ impl Plan<'_> {
             memory,
             control: None,
             base,
-            pids: Vec::new(),
+            processes: Vec::new(),
         })
     }
 

@@ -5,7 +5,7 @@
 //! until one of these processes ends. It then disables the fast path of accesses (`forget`) and
 //! adds the process to the suspects, which the next access or synchronization checks. The fast
 //! path needs no further checks. The failure of a process that can't be watched (an old kernel, no
-//! descriptors left) is found only by calls that wait.
+//! descriptors left, another PID namespace) is found only by calls that wait.
 //!
 //! Invariant: the fast path is disabled before a call can know of the end, also if a call finds it
 //! before the thread does: once a call has reported a loss, the next one reports it, too.
@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::process::suspects::SuspectedPeers;
 use netmod::Peer;
+use netmod_kit::process_number::pid_of;
 use parking_lot::Mutex;
 
 /// The processes that are watched.
@@ -41,8 +42,9 @@ struct State {
 
 struct Watched {
     peer: Peer,
-    pid: u32,
-    /// Becomes readable when the process ends; `None` if it can't be watched, or its end is known.
+    /// Its number (`process_number`).
+    process: u32,
+    /// Becomes readable when the process ends; `None` if it can't be watched, or once its end is known.
     fd: Option<OwnedFd>,
     is_ended: bool,
     windows: usize,
@@ -65,7 +67,7 @@ impl Watch {
         self.0.end(peer);
     }
 
-    /// Watches processes, given by their numbers in the job and their pids.
+    /// Watches processes, given by their numbers in the job and on the node (`process_number`).
     pub fn members(
         &self,
         suspects: &Arc<SuspectedPeers>,
@@ -74,17 +76,17 @@ impl Watch {
         let shared = &self.0;
         let mut state = shared.state.lock();
         let mut peers = Vec::new();
-        for (peer, pid) in members {
+        for (peer, process) in members {
             let known = state
                 .watched
                 .iter_mut()
-                .find(|one| one.peer == peer && one.pid == pid);
+                .find(|one| one.peer == peer && one.process == process);
             match known {
                 Some(known) => known.windows += 1,
                 None => state.watched.push(Watched {
                     peer,
-                    pid,
-                    fd: open(pid),
+                    process,
+                    fd: open(process),
                     is_ended: false,
                     windows: 1,
                 }),
@@ -185,8 +187,8 @@ fn start(run: impl FnOnce() + Send + 'static) -> Option<()> {
     }
 }
 
-fn open(pid: u32) -> Option<OwnedFd> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+fn open(process: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(pid_of(process)?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 

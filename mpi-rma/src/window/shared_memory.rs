@@ -138,7 +138,10 @@ impl SharedSegments {
         if piece.forks != forks || piece.len > MAX_KEPT_BYTES {
             let gone = pieces.all.remove(place);
             drop(pieces);
-            drop(gone);
+            if gone.forks != forks {
+                // Its last user would free its pages, and nobody counts the child. They stay as long as the job.
+                std::mem::forget(gone.memory);
+            }
             return true;
         }
         piece.kept = true;

@@ -26,13 +26,14 @@ use mpi_core::process::{Config, OneAtATime, Process, Router, Scheduling, Threads
 use mpi_core::wait::WaitPolicy;
 use mpi_rma::Windows;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+use netmod_kit::process_number::{own_number, pid_of};
 use netmod_kit::variables::Reader;
 use parking_lot::Mutex;
 use pmi::Client;
 
 use crate::bootstrap::hang_notice::HangNotices;
 use crate::bootstrap::netmods::{Choice, Place};
-use crate::bootstrap::node_table::{Lookup, NodeSocket, Table};
+use crate::bootstrap::node_table::{Lookup, Table};
 use crate::settings::{CostsSource, Info, Settings, find_costs};
 
 /// Counts the address records requested from the launcher.
@@ -92,8 +93,8 @@ impl AddressRecord {
 ///
 /// A second round follows if ranks that the launcher reports on one node do not all share memory.
 enum Round {
-    /// Finds the ranks that share memory, with the launcher's socket if there is one.
-    First(Option<NodeSocket>),
+    /// Finds the ranks that share memory.
+    First,
     /// Opens TCP beside shared memory. The table of the first round names the ranks that share memory.
     Second(Option<Table>),
 }
@@ -285,12 +286,11 @@ impl Resolver for Addresses {
     }
 }
 
-/// Returns a number that identifies the node.
+/// Returns a number that identifies the node to other jobs, and to ranks that have inherited no memory.
 ///
 /// Hashes the host name and the boot ID, and what separates processes of one kernel from each
-/// other's memory: the user, PID and user namespaces, and the network namespace of the socket by
-/// which ranks find the node's table: the launcher's, or this process's own.
-fn node_id(launchers: Option<&NodeSocket>) -> u64 {
+/// other's memory, or from the socket by which they find it: the user, PID, user and network namespaces.
+fn node_id() -> u64 {
     let mut hasher = DefaultHasher::new();
     crate::bootstrap::host::name().hash(&mut hasher);
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -300,8 +300,7 @@ fn node_id(launchers: Option<&NodeSocket>) -> u64 {
         let link = std::fs::read_link(format!("/proc/self/ns/{namespace}"));
         link.unwrap_or_default()
     };
-    let network = launchers.map_or_else(|| own("net"), |socket| (&socket.network).into());
-    [own("pid"), own("user"), network].hash(&mut hasher);
+    ["pid", "user", "net"].map(own).hash(&mut hasher);
     rustix::process::geteuid().as_raw().hash(&mut hasher);
     hasher.finish()
 }
@@ -360,8 +359,10 @@ impl Cores {
 pub struct Started {
     /// The process.
     pub process: Process,
-    /// Identifies the node.
+    /// Identifies the node within the job: equal for ranks that share memory.
     pub node: u64,
+    /// Identifies the node to other jobs.
+    pub public_node: u64,
     /// Finds the processes of this node.
     pub neighbours: Neighbours,
     /// Number of cores for the threads of this rank.
@@ -381,10 +382,11 @@ pub fn start(
     threaded: bool,
     version: &str,
 ) -> Result<Started, OpenError> {
-    let socket = std::env::var("WEFT_NODE_SOCKET").ok();
-    let socket = socket.and_then(|description| NodeSocket::take(&description));
-    let node = node_id(socket.as_ref());
-    let mut round = Round::First(socket);
+    if let Ok(memory) = std::env::var("WEFT_NODE_MEMORY") {
+        shmmod::inherit(&memory, (pmi.rank(), pmi.size() as usize));
+    }
+    let node = shmmod::inherited_id().unwrap_or_else(node_id);
+    let mut round = Round::First;
     loop {
         match attempt(pmi, settings, threaded, version, node, round)? {
             Attempt::Started(started) => return Ok(*started),
@@ -592,11 +594,14 @@ fn attempt(
             .map_err(failed)?;
         let memory = &shmmod::SharedSegments;
         let (begun, known) = match round {
-            Round::First(socket) if records.shares_memory => {
-                let begun = node_table::begin(pmi.kvs_name(), node, (me, size), socket, memory);
+            Round::First if records.shares_memory => {
+                let begun = match shmmod::inherited_id() {
+                    Some(_) => node_table::join((me, size)),
+                    None => node_table::begin(pmi.kvs_name(), node, (me, size), memory),
+                };
                 (begun, None)
             }
-            Round::First(_) => (None, None),
+            Round::First => (None, None),
             Round::Second(table) => (None, table),
         };
         pmi.fence().map_err(failed)?;
@@ -672,19 +677,24 @@ fn attempt(
             ),
         });
     }
-    // A rank that shares no memory is a node of its own.
-    let alone = records.table.get().is_none_or(|table| table.members() == 1);
-    let node = match alone && records.shares_memory {
-        true => {
-            let mut hasher = DefaultHasher::new();
-            (node, me).hash(&mut hasher);
-            hasher.finish()
-        }
-        false => node,
+    // A rank that shares no memory is a node of its own; to other jobs also one whose pid they don't see.
+    let unique = |node: u64| {
+        let mut hasher = DefaultHasher::new();
+        (pmi.kvs_name(), node, me).hash(&mut hasher);
+        hasher.finish()
+    };
+    let alone =
+        records.shares_memory && records.table.get().is_none_or(|table| table.members() == 1);
+    let hidden = pid_of(own_number()).is_none();
+    let node = if alone { unique(node) } else { node };
+    let public_node = match hidden || alone {
+        true => unique(node_id()),
+        false => node_id(),
     };
     Ok(Attempt::Started(Box::new(Started {
         process,
         node,
+        public_node,
         neighbours: Neighbours(records),
         own_cores: cores.of_rank(here.unwrap_or(1)),
         notes,

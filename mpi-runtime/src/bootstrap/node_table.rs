@@ -1,16 +1,14 @@
 //! The table of ranks that share memory on a node, with the address records of their peers.
 //!
-//! The table lets a peer's record be requested from the launcher once per node. The first rank to
-//! listen on a socket named after the job and the node is the maker: it creates the table in
-//! anonymous shared memory. The other ranks, the members, connect, and open the table once all have
-//! published their records. Maker and member test whether each can open the other's memory (user
-//! namespaces, security modules and unreadable executables forbid it), and the maker marks the
-//! members in the table; a rank that is not a member is not reached by shared memory. Abstract names
-//! end with their sockets, so nothing is left behind.
+//! The table lets a peer's record be requested from the launcher once per node. It marks the ranks that
+//! share memory, its members; a rank that is not a member is not reached by shared memory.
 //!
-//! The kernel looks up an abstract name in the network namespace of the socket, not of the process.
-//! `mpiexec` therefore gives each rank a socket of its own namespace ([`NodeSocket`]), with which
-//! ranks find each other whatever networks they have.
+//! Ranks that have inherited the node's memory from `mpiexec` ([`shmmod::inherit`]) meet in it: each marks
+//! itself before the fence, and counts the others after it. Under other launchers the first rank to listen
+//! on a socket named after the job and the node is the maker: it creates the table in memory of its own.
+//! The other ranks connect, and open the table through `/proc` once all have published their records.
+//! Maker and member test whether each can open the other's memory (user namespaces, security modules and
+//! unreadable executables forbid it). Abstract names end with their sockets, so nothing is left behind.
 //!
 //! Processes of all users can connect to such a name, or bind it first. Both ends therefore ask the
 //! kernel for the other's user (`SO_PEERCRED`) and ignore a different one, no rank waits for space
@@ -27,7 +25,7 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::thread;
@@ -35,8 +33,9 @@ use std::time::{Duration, Instant};
 
 use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
 use netmod_kit::Machine;
-use rustix::io::{Errno, FdFlags};
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use netmod_kit::process_number::{own_number, pid_of};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::bootstrap::scheduling;
 
@@ -66,17 +65,16 @@ const MEMBERS_LIMIT: Duration = Duration::from_secs(10);
 /// Limit on a member's wait for the maker, which may be waiting for other members.
 const MAKER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Suffix of the job's name where ranks use sockets of the launcher.
-const LAUNCHERS: &str = " by mpiexec";
-
 /// A member's answer: whether it opened the table.
 const OPENED: u8 = 1;
 const REFUSED: u8 = 0;
 
 /// The role of this rank in setting up the table, decided before the fence.
 pub enum Role {
+    /// A rank that has marked itself in the table, which lies in inherited memory.
+    Inherited(Table),
     /// The rank that creates the table, with its socket and the table's memory.
-    Maker(Listener, Box<dyn SharedSegment>),
+    Maker(UnixListener, Box<dyn SharedSegment>),
     /// A rank that receives the table's key, with its connection to the maker.
     Member(UnixStream),
 }
@@ -134,84 +132,57 @@ fn socket_inode(process: &str, fd: u32) -> Option<u64> {
     link.strip_suffix(']')?.parse().ok()
 }
 
-/// The maker's socket. A program that started this rank, such as a shell, may have it open, too, so it
-/// is shut down when it is no longer used.
-pub struct Listener(UnixListener);
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
-        // Resets the connections that wait in its queue.
-        if self.0.set_nonblocking(true).is_ok() {
-            while self.0.accept().is_ok() {}
-        }
-    }
-}
-
-/// A socket without a name that the launcher has made for this rank.
-pub struct NodeSocket {
-    socket: OwnedFd,
-    /// The network namespace of the launcher, as `/proc/self/ns/net` shows it.
-    pub network: String,
-}
-
-impl NodeSocket {
-    /// Takes the socket that the launcher describes by its descriptor, its link in `/proc/self/fd` and
-    /// its network namespace. Returns `None` if that descriptor is another file, or an earlier program
-    /// of this rank has used the socket.
-    pub fn take(description: &str) -> Option<NodeSocket> {
-        let (fd, rest) = description.split_once(' ')?;
-        let (link, network) = rest.split_once(' ')?;
-        let fd: RawFd = fd.parse().ok()?;
-        if fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.to_str() != Some(link) {
-            return None;
-        }
-        // SAFETY: the descriptor is open, and is the socket that the launcher made for this library
-        // to use and close.
-        let socket = unsafe { UnixStream::from_raw_fd(fd) };
-        let is_unnamed = socket.local_addr().is_ok_and(|name| name.is_unnamed());
-        if !is_unnamed || socket.peer_addr().is_ok() {
-            return None;
-        }
-        rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC).ok()?;
-        Some(NodeSocket {
-            socket: socket.into(),
-            network: network.to_owned(),
-        })
-    }
-}
-
 fn address(job: &str, node: u64) -> Option<SocketAddrUnix> {
     let mut hasher = DefaultHasher::new();
     (job, node).hash(&mut hasher);
     SocketAddrUnix::new_abstract_name(format!("weft-{:016x}", hasher.finish()).as_bytes()).ok()
 }
 
-/// Returns the bytes of a table for `size` processes: one slot and one membership mark each.
+/// Returns the bytes of a table for `size` processes: one slot and one membership mark each, and the front.
 fn length(size: usize) -> Option<usize> {
-    size.checked_mul(SLOT + 1)
+    size.checked_mul(SLOT + 1)?
+        .checked_next_multiple_of(FRONT_ALIGN)?
+        .checked_add(size_of::<Front>())
 }
 
-/// Decides before the fence which rank makes the table, for a job of `size` processes. Uses the
-/// launcher's socket, if there is one.
+/// Marks this rank in the inherited memory. Returns `None` if it has none.
+pub fn join((me, size): (Peer, usize)) -> Option<Role> {
+    let segment = shmmod::meet(me, length(size)?)?;
+    let table = Table::over(segment, size);
+    table
+        .segment
+        .reserve(size * SLOT, table.len - size * SLOT)
+        .ok()?;
+    let (front, order) = (table.front(), Ordering::Relaxed);
+    if front
+        .first
+        .compare_exchange(0, me + 1, order, order)
+        .is_ok()
+    {
+        // Measures while other ranks start.
+        let costs = Machine::get().to_bytes();
+        for (place, byte) in front.costs.iter().zip(costs) {
+            place.store(byte, Ordering::Relaxed);
+        }
+        front.processes[0].store(own_number(), Ordering::Release);
+    } else {
+        front.processes[1].store(own_number(), order);
+    }
+    table.note(me);
+    Some(Role::Inherited(table))
+}
+
+/// Decides before the fence which rank makes the table, for a job of `size` processes that have
+/// inherited no memory.
 pub fn begin(
     job: &str,
     node: u64,
     (me, size): (Peer, usize),
-    launchers: Option<NodeSocket>,
     memory: &dyn SharedMemory,
 ) -> Option<Role> {
-    // Where a shell started this rank, the name of a launcher's socket lasts as long as the shell, which
-    // may start another program.
-    let kind = launchers.as_ref().map_or("", |_| LAUNCHERS);
-    let address = address(&format!("{job}{kind}"), node)?;
-    let socket = match launchers {
-        Some(NodeSocket { socket, .. }) => socket,
-        None => {
-            let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
-            rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None).ok()?
-        }
-    };
+    let address = address(job, node)?;
+    let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None).ok()?;
     // A connection does not wait for space in the listener's queue.
     rustix::io::ioctl_fionbio(&socket, true).ok()?;
     let until = Instant::now() + LOOKUP_LIMIT;
@@ -219,7 +190,7 @@ pub fn begin(
         match rustix::net::bind(&socket, &address) {
             Ok(()) => {
                 rustix::net::listen(&socket, BACKLOG).ok()?;
-                let listener = Listener(socket.into());
+                let listener = socket.into();
                 let segment = memory.create(length(size)?).ok()?;
                 // Measures while other ranks start.
                 Machine::get();
@@ -257,8 +228,9 @@ impl Role {
         memory: &dyn SharedMemory,
     ) -> Result<Option<Table>, OpenError> {
         let mut stream = match self {
+            Role::Inherited(table) => return Ok(Some(table.meet_others())),
             Role::Maker(listener, segment) => {
-                return Ok(admit_members(&listener.0, segment, (me, size)));
+                return Ok(admit_members(&listener, segment, (me, size)));
             }
             Role::Member(stream) => stream,
         };
@@ -294,10 +266,9 @@ impl Role {
         })();
         match opened {
             Ok((Some(segment), members @ 1..)) => Ok(Some(Table {
-                segment,
-                size,
                 members: members as usize,
                 apart: scheduling::is_apart(scheduling::peer(&stream)),
+                ..Table::over(segment, size)
             })),
             Ok(_) => Ok(None),
             Err(error) => silent(error).map_or(Ok(None), Err),
@@ -315,12 +286,7 @@ fn admit_members(
     segment: Box<dyn SharedSegment>,
     (me, size): (Peer, usize),
 ) -> Option<Table> {
-    let mut table = Table {
-        segment,
-        size,
-        members: 1,
-        apart: false,
-    };
+    let mut table = Table::over(segment, size);
     let key = table.segment.key();
     let key = [key.address, key.words[0], key.words[1]];
     let mut key = key.map(u64::to_ne_bytes).concat();
@@ -372,9 +338,24 @@ fn admit_members(
     is_complete.then_some(table)
 }
 
+/// The end of the table, for ranks that have inherited it.
+#[repr(C)]
+struct Front {
+    /// The first rank to come, plus 1.
+    first: AtomicU32,
+    /// The number of its process, and of another rank's: the last one that has come.
+    processes: [AtomicU32; 2],
+    /// What copies cost on this node, measured by that rank.
+    costs: [AtomicU8; Machine::SIZE],
+}
+
+const FRONT_ALIGN: usize = align_of::<Front>();
+
 /// The table shared by the ranks of a node.
 pub struct Table {
     segment: Box<dyn SharedSegment>,
+    /// Bytes of the table.
+    len: usize,
     /// Number of processes of the job.
     size: usize,
     /// Number of ranks that share memory with this one, including itself.
@@ -400,6 +381,43 @@ pub enum Lookup<'a> {
 }
 
 impl Table {
+    fn over(segment: Box<dyn SharedSegment>, size: usize) -> Table {
+        Table {
+            segment,
+            len: length(size).unwrap_or(0),
+            size,
+            members: 1,
+            apart: false,
+        }
+    }
+
+    fn front(&self) -> &Front {
+        let place = self
+            .segment
+            .as_ptr()
+            .wrapping_add(self.len - size_of::<Front>());
+        // SAFETY: the front is at the end of the `len` bytes of `segment`, which are mapped as long as
+        // `self` lives; `length` aligns it. It consists of atomics, for which any bytes are valid.
+        unsafe { &*place.cast() }
+    }
+
+    /// Counts the ranks that have marked themselves in inherited memory before the fence.
+    fn meet_others(mut self) -> Table {
+        self.members = (0..self.size as Peer)
+            .filter(|rank| self.has(*rank))
+            .count();
+        let front = self.front();
+        let [first, other] = front.processes.each_ref();
+        let [first, other] = [first, other].map(|process| process.load(Ordering::Acquire));
+        if first != 0 {
+            let costs = front.costs.each_ref();
+            Machine::adopt(costs.map(|byte| byte.load(Ordering::Relaxed)));
+        }
+        let compared = if first == own_number() { other } else { first };
+        self.apart = compared != 0 && scheduling::is_apart(pid_of(compared));
+        self
+    }
+
     /// Returns whether yielding the core does not let other ranks of the node run.
     pub fn is_apart(&self) -> bool {
         self.apart
@@ -525,7 +543,7 @@ mod tests {
                 move || {
                     let memory = &shmmod::SharedSegments;
                     fence.wait();
-                    let begun = begin(job, node, (me as Peer, size), None, memory).unwrap();
+                    let begun = begin(job, node, (me as Peer, size), memory).unwrap();
                     fence.wait();
                     let table = begun.finish((me as Peer, size), memory);
                     table.unwrap().unwrap()
@@ -568,63 +586,13 @@ mod tests {
         }
     }
 
-    /// Returns a socket with its description, as the launcher makes it.
-    fn launchers_socket() -> (OwnedFd, String) {
-        let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
-        let socket = rustix::net::socket(unix, stream, None).unwrap();
-        let fd = socket.as_raw_fd();
-        let link = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
-        (socket, format!("{fd} {} net:[7]", link.display()))
-    }
-
-    #[test]
-    fn only_the_unused_socket_of_the_launcher_is_taken() {
-        let (socket, description) = launchers_socket();
-        assert!(NodeSocket::take("").is_none() && NodeSocket::take("x y z").is_none());
-        let (other, another) = launchers_socket();
-        let (_, link) = another.split_once(' ').unwrap();
-        assert!(NodeSocket::take(&format!("{} {link}", socket.as_raw_fd())).is_none());
-        // The descriptor is now its taker's.
-        std::mem::forget(socket);
-        let taken = NodeSocket::take(&description).unwrap();
-        assert_eq!(taken.network, "net:[7]");
-        rustix::net::bind(&taken.socket, &address(&description, 1).unwrap()).unwrap();
-        std::mem::forget(taken.socket);
-        assert!(NodeSocket::take(&description).is_none());
-        drop(other);
-    }
-
-    #[test]
-    fn a_maker_that_gives_up_resets_its_members_though_its_socket_stays_open() {
-        let job = format!("test-{}-e", std::process::id());
-        let (socket, description) = launchers_socket();
-        let kept = socket.try_clone().unwrap();
-        let (other, another) = launchers_socket();
-        std::mem::forget((socket, other));
-        let sockets = [description, another].map(|text| NodeSocket::take(&text));
-        let memory = &shmmod::SharedSegments;
-        let [maker, member] = sockets;
-        let maker = begin(&job, 1, (0, 2), maker, memory).unwrap();
-        let member = begin(&job, 1, (1, 2), member, memory).unwrap();
-        drop(maker);
-        assert!(member.finish((1, 2), memory).unwrap().is_none());
-        let at = name(&format!("{job}{LAUNCHERS}"), 1);
-        assert!(UnixStream::connect_addr(&at).is_err());
-        // The next program of the rank uses sockets of its own.
-        assert!(matches!(
-            begin(&job, 1, (0, 2), None, memory),
-            Some(Role::Maker(..))
-        ));
-        drop(kept);
-    }
-
     #[test]
     fn no_table_if_a_member_cannot_open_it() {
         let job = format!("test-{}-d", std::process::id());
         let memory = &shmmod::SharedSegments;
-        let maker = begin(&job, 1, (0, 3), None, memory).unwrap();
-        let member = begin(&job, 1, (1, 3), None, memory).unwrap();
-        let Role::Member(mut refuser) = begin(&job, 1, (2, 3), None, memory).unwrap() else {
+        let maker = begin(&job, 1, (0, 3), memory).unwrap();
+        let member = begin(&job, 1, (1, 3), memory).unwrap();
+        let Role::Member(mut refuser) = begin(&job, 1, (2, 3), memory).unwrap() else {
             panic!("a second maker");
         };
         // A process that connects without a hello is not a member, and is not waited for.
@@ -698,7 +666,7 @@ mod tests {
                     let (fence, job) = (&fence, &job);
                     scope.spawn(move || {
                         fence.wait();
-                        let begun = begin(job, 1, (rank, 8), None, &shmmod::SharedSegments);
+                        let begun = begin(job, 1, (rank, 8), &shmmod::SharedSegments);
                         fence.wait();
                         if let Some(begun) = begun {
                             let _ = begun.finish((rank, 8), &shmmod::SharedSegments);
@@ -736,7 +704,7 @@ mod tests {
             thread::yield_now();
         }
         let start = Instant::now();
-        assert!(begin(&job, 1, (0, 8), None, &shmmod::SharedSegments).is_none());
+        assert!(begin(&job, 1, (0, 8), &shmmod::SharedSegments).is_none());
         assert!(start.elapsed() < Duration::from_millis(500));
         drop(other);
     }

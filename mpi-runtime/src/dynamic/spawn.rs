@@ -189,7 +189,7 @@ pub fn spawn(
     commands: Vec<Command>,
     port_len: usize,
 ) -> Result<SealedSocket> {
-    let port = Port::open_for_spawn(runtime.node, reach(runtime, &commands))?;
+    let port = Port::open_for_spawn(runtime.public_node, reach(runtime, &commands))?;
     let mut spawn = Spawn {
         commands,
         preput: vec![(PARENT.to_owned(), port.name(port_len))],
@@ -391,13 +391,15 @@ pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
             process: &runtime.process,
             comm: world,
         };
-        client::connect(call, &name, runtime.node, client::time_to_accept(None)?)
+        client::connect(call, &name, runtime.public_node, client::time_to_accept(None)?)
     });
     let link = socket.as_mut().map(|socket| match socket {
         Ok(socket) => Ok(socket as &mut dyn Link),
         Err(error) => Err(error.clone()),
     });
-    let opener = Transports { node: runtime.node };
+    let opener = Transports {
+        node: runtime.public_node,
+    };
     meet(&runtime.process, world, 0, false, link, &opener)
 }
 

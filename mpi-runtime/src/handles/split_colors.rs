@@ -12,29 +12,34 @@ use mpi_core::comm::Comm;
 
 use crate::lifecycle::runtime::Runtime;
 
+/// Returns the color by the node, whose processes share memory.
+pub fn shared(runtime: &Runtime, comm: &Comm) -> u64 {
+    runtime.node_within(comm) >> 1
+}
+
 /// Returns a number that identifies an instance of a resource type across nodes.
-fn number(runtime: &Runtime, kind: usize, instance: u64) -> u64 {
+fn number(node: u64, kind: usize, instance: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (runtime.node, kind, instance).hash(&mut hasher);
+    (node, kind, instance).hash(&mut hasher);
     hasher.finish() >> 1
 }
 
 /// Returns the color by the instance of a resource type that this process is bound to.
-pub fn guided(runtime: &Runtime, kind: &str) -> Option<u64> {
+pub fn guided(runtime: &Runtime, comm: &Comm, kind: &str) -> Option<u64> {
     if kind == SHARED_MEMORY {
-        return Some(runtime.node >> 1);
+        return Some(shared(runtime, comm));
     }
     let index = KINDS.iter().position(|name| *name == kind)?;
     let instance = resources()[index].instance?;
-    Some(number(runtime, index, instance))
+    Some(number(runtime.node_within(comm), index, instance))
 }
 
 /// Returns the same color for all members of a process set, none for others.
-pub fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
+pub fn by_pset(runtime: &Runtime, comm: &Comm, pset: &str) -> Option<u64> {
     match pset {
         "mpi://WORLD" => Some(0),
         "mpi://SELF" => Some(runtime.process.me().into()),
-        "mpix://SHARED_MEMORY" => Some(runtime.node >> 1),
+        "mpix://SHARED_MEMORY" => Some(shared(runtime, comm)),
         other => {
             let me = runtime.world.comm.rank();
             let sets = runtime.pmi.psets().ok()?;
@@ -51,10 +56,10 @@ pub fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
 /// The members cannot exchange their instances.
 pub fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<(u64, &'static str)>> {
     const NONE: u64 = u64::MAX;
-    let mut own = [NONE; KINDS.len()];
+    let (mut own, node) = ([NONE; KINDS.len()], runtime.node_within(comm));
     for (index, resource) in resources().iter().enumerate() {
         if let Some(instance) = resource.instance {
-            own[index] = number(runtime, index, instance);
+            own[index] = number(node, index, instance);
         }
     }
     let all = mpi_coll::gather_all_u64(&runtime.process, comm, own)?;

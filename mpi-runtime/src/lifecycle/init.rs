@@ -245,6 +245,7 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
         comms: HandleTable::new(Type::Comm),
         freed_comms: FreedComms::default(),
         node: started.node,
+        public_node: started.public_node,
         neighbours: started.neighbours,
         thread_level: Mutex::new(ThreadLevel::Multiple),
         main_thread: Mutex::new(None),

@@ -5,10 +5,10 @@
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
 use std::thread::{JoinHandle, ThreadId};
+use std::{iter, ptr};
 
 use crate::bootstrap::Neighbours;
 use mpi_coll::Holder;
@@ -73,8 +73,10 @@ pub struct Runtime {
     pub comms: HandleTable<CommObject>,
     /// Freed communicators that requests still name.
     pub freed_comms: FreedComms,
-    /// Identifies the node: processes with the same number can share memory.
+    /// Identifies the node within the job: processes with the same number share memory.
     pub node: u64,
+    /// Identifies the node to other jobs.
+    pub public_node: u64,
     /// Finds the processes of this node.
     pub neighbours: Neighbours,
     /// The thread level provided by `MPI_Init`, or by the first session until then.
@@ -186,6 +188,21 @@ pub fn demand_memory(name: &str, address: *const c_void, class: Class) -> Result
         return Err(Error::new(class, format!("{name} {why}")));
     }
     Ok(())
+}
+
+impl Runtime {
+    /// Returns the number of this process's node, equal for members of a communicator that share memory.
+    pub fn node_within(&self, comm: &Comm) -> u64 {
+        let foreign = self.process.foreign();
+        let mut groups = iter::once(comm.local()).chain(comm.remote());
+        let spans_jobs =
+            foreign.any() && groups.any(|group| group.peers().any(|peer| foreign.is_foreign(peer)));
+        if spans_jobs {
+            self.public_node
+        } else {
+            self.node
+        }
+    }
 }
 
 /// Installs the runtime: MPI's state is available from here on, while `MPI_Init` is still running.

@@ -113,7 +113,7 @@ mod tests {
         }
         assert!(names.contains("WEFT_OFI_RMA") && names.contains("WEFT_SINGLETON"));
         // No user's: mpiexec sets it for its ranks.
-        assert!(names.remove("WEFT_NODE_SOCKET"));
+        assert!(names.remove("WEFT_NODE_MEMORY"));
         for name in &names {
             let known = settings::variables().iter().any(|it| it.name == *name);
             assert!(known, "{name} is read, but settings::variables() lacks it");

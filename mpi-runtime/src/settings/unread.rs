@@ -15,7 +15,7 @@ const OF_TOOLS: &[&str] = &[
     "WEFT_CXX",
     "WEFT_FC",
     "WEFT_LOCAL_RANK",
-    "WEFT_NODE_SOCKET",
+    "WEFT_NODE_MEMORY",
     "WEFT_STATS",
     "WEFT_TOP",
     "WEFT_TRACE",

@@ -116,8 +116,8 @@ impl Hosts {
                 command.arg(":");
             }
             command.args(["-n", &ranks.to_string(), "ip", "netns", "exec", name]);
-            // Weft's launcher gives ranks a socket by which those of all namespaces share memory.
-            command.args(["env", "-u", "WEFT_NODE_SOCKET"]);
+            // Weft's launcher gives ranks of all namespaces memory that they share.
+            command.args(["env", "-u", "WEFT_NODE_MEMORY"]);
             program(command)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 /* What ranks in containers of their own do: messages short and long, both ways and to oneself, collectives, a window, a
- * communicator of those that share memory. The first argument is the size of that. */
+ * communicator of those that share memory. The first argument is the size of that. With a second argument the last rank
+ * ends without a word, and the others notice it. */
 #include "../check.h"
 
 enum { LONG = 300000 };
@@ -7,7 +8,7 @@ static int out[LONG], in[LONG];
 
 int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
-    CHECK_EQ(argc, 2);
+    CHECK(argc > 1);
     MPI_Comm world = MPI_COMM_WORLD, shared;
     int rank = world_rank(), size, sum = 0, near = 0;
     OK(MPI_Comm_size(world, &size));
@@ -42,6 +43,15 @@ int main(int argc, char **argv) {
     *memory = rank;
     OK(MPI_Win_free(&win));
     OK(MPI_Comm_free(&shared));
+    if (argc > 2) {
+        OK(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN));
+        if (rank == size - 1) {
+            _exit(7);
+        }
+        int code = MPI_Recv(in, 1, MPI_INT, size - 1, 2, world, MPI_STATUS_IGNORE), class = MPI_SUCCESS;
+        OK(MPI_Error_class(code, &class));
+        CHECK_EQ(class, MPIX_ERR_PROC_FAILED);
+    }
     if (rank == 0) {
         printf("all is well\n");
     }

@@ -521,27 +521,20 @@ fn ranks_are_bound_as_asked() {
 }
 
 #[test]
-fn ranks_inherit_their_own_sockets_only() {
-    // To the launcher, and the one by which ranks of the node find each other.
-    const OWN: usize = 2;
+fn ranks_inherit_their_own_socket_and_memory_only() {
     // Descriptors that the test itself was given are inherited with and without a launcher.
-    let list = "ls -l /proc/self/fd | grep -c socket: || true";
-    let before = start(std::process::Command::new("sh").args(["-c", list])).finish();
-    let before: usize = before.out.trim().parse().unwrap();
-    let outcome = shell(&["-n", "4"], list);
-    assert_eq!(
-        outcome.expect(0).out,
-        format!("{}\n", before + OWN).repeat(4)
-    );
-
-    let count = "ls /proc/self/fd | wc -l";
-    let before = start(std::process::Command::new("sh").args(["-c", count])).finish();
-    let before: usize = before.out.trim().parse().unwrap();
-    let outcome = shell(&["-n", "4"], count);
-    assert_eq!(
-        outcome.expect(0).out,
-        format!("{}\n", before + OWN).repeat(4)
-    );
+    let lists = [
+        ("ls -l /proc/self/fd | grep -c socket: || true", 1),
+        ("ls -l /proc/self/fd | grep -c memfd:weft-node || true", 4),
+        ("ls /proc/self/fd | wc -l", 5),
+    ];
+    for (list, own) in lists {
+        let before = start(std::process::Command::new("sh").args(["-c", list])).finish();
+        let before: usize = before.out.trim().parse().unwrap();
+        let outcome = shell(&["-n", "4"], list);
+        let expected = format!("{}\n", before + own).repeat(4);
+        assert_eq!(outcome.expect(0).out, expected);
+    }
 }
 
 /// So are variables that name files, and what lines start with.

@@ -37,7 +37,7 @@ pub(crate) unsafe fn string(text: *const c_char, name: &str) -> Result<String> {
 pub fn open_port(_: Option<&Info>, port_name: OutText<MPI_MAX_PORT_NAME>) -> Result<()> {
     let runtime = runtime()?;
     port_name.demand()?;
-    let port = Port::open(runtime.node)?;
+    let port = Port::open(runtime.public_node)?;
     let name = port.name(MPI_MAX_PORT_NAME as usize);
     port_name.write(&text::bytes(&name))?;
     runtime.dynamic.ports.lock().insert(name, Arc::new(port));
@@ -107,7 +107,9 @@ pub(crate) fn connect_groups(
         Ok(socket) => Ok(socket as &mut dyn Link),
         Err(error) => Err(error.clone()),
     });
-    let opener = Transports { node: runtime.node };
+    let opener = Transports {
+        node: runtime.public_node,
+    };
     let met = meet(&runtime.process, &parent.comm, root, first, link, &opener);
     let given = met.and_then(|(comm, _pins)| give(runtime, Some(comm), parent, newcomm));
     // Another thread may meanwhile have freed the communicator with these processes that this call
@@ -153,7 +155,7 @@ pub unsafe fn comm_connect(
         // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
         let name = unsafe { string(port_name, "port_name")? };
         let within = client::time_to_accept(info)?;
-        client::connect(call(runtime, &parent), &name, runtime.node, within)
+        client::connect(call(runtime, &parent), &name, runtime.public_node, within)
     });
     connect_groups(runtime, &parent, root, false, socket, newcomm)
 }

@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use pmi::server::{Action, Stage};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Rlimit;
 
 use super::Agent;
@@ -31,6 +31,8 @@ use crate::wire::tree::OWN;
 
 /// Time for which the report of ranks that ended in order waits for more of them.
 const TOGETHER: Duration = Duration::from_millis(50);
+/// Most files whose memory the ranks of a host share. More ranks share them in groups.
+const MAX_NODE_FILES: usize = 16;
 /// Lines of a wait report: the request, and the operation that the rank waits for.
 const REPORT_LINES: usize = 2;
 
@@ -64,6 +66,8 @@ struct RankSpec {
     share: CpuShare,
     /// The limit of open files to restore, if the agent has raised its own.
     limit: Option<Rlimit>,
+    /// The files whose memory the ranks of this host share.
+    memory: Vec<File>,
 }
 
 impl Agent {
@@ -106,6 +110,7 @@ impl Agent {
             let code = NOT_RUNNABLE;
             Unfit { code, message }
         })?;
+        let memory = node_files(count);
         for (index, share) in affinity.shares().into_iter().enumerate() {
             let Some((section, program)) = &programs[appnums[index]] else {
                 continue;
@@ -116,6 +121,7 @@ impl Agent {
                 local: (index, count),
                 share,
                 limit: limit.as_ref().ok().copied().flatten(),
+                memory: copies(&memory),
             };
             let started = self.start_rank(common, section, program, spec);
             let started = started.map_err(|error| {
@@ -168,9 +174,9 @@ impl Agent {
             environment.insert("PWD".into(), dir.into());
         }
         let mut inherit = vec![theirs.into()];
-        if let Some((socket, description)) = node_socket() {
-            environment.insert("WEFT_NODE_SOCKET".into(), description.into());
-            inherit.push(socket);
+        if let Some(description) = describe(&spec.memory) {
+            environment.insert("WEFT_NODE_MEMORY".into(), description);
+            inherit.extend(spec.memory.into_iter().map(OwnedFd::from));
         }
         let start = Start {
             program: &program.path,
@@ -466,18 +472,37 @@ fn variables(
     ]
 }
 
-/// Makes the socket with which a rank finds the others of this host, also from another network
-/// namespace. Returns it with its description: descriptor, link and network namespace.
-fn node_socket() -> Option<(OwnedFd, String)> {
-    let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
-    let socket = rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None).ok()?;
-    let link = |name: &str| {
-        let link = std::fs::read_link(format!("/proc/self/{name}")).ok()?;
-        link.into_os_string().into_string().ok()
+/// Makes the files whose memory `count` ranks share: one for each, as long as they are few. Returns none
+/// for a rank alone, and if a limit of file sizes keeps them from holding the memory of all ranks.
+fn node_files(count: usize) -> Vec<File> {
+    let wanted = if count > 1 {
+        count.min(MAX_NODE_FILES)
+    } else {
+        0
     };
-    let fd = socket.as_raw_fd();
-    let description = format!("{fd} {} {}", link(&format!("fd/{fd}"))?, link("ns/net")?);
-    Some((socket, description))
+    let has_space = |file: &File| {
+        let metadata = file.metadata();
+        metadata.is_ok_and(|metadata| metadata.len() >= netmod_kit::NODE_SPACE)
+    };
+    let made = (0..wanted).map(|_| netmod_kit::node_file().ok().filter(has_space));
+    made.collect::<Option<_>>().unwrap_or_default()
+}
+
+fn copies(files: &[File]) -> Vec<File> {
+    let copies: io::Result<_> = files.iter().map(File::try_clone).collect();
+    copies.unwrap_or_default()
+}
+
+/// Describes files that a rank inherits: by this process's PID namespace, in which ranks see each other,
+/// and by descriptor, device and inode of each. Returns `None` if there are none.
+fn describe(files: &[File]) -> Option<OsString> {
+    let mut text = std::fs::read_link("/proc/self/ns/pid")
+        .map_or_else(|_| "-".into(), PathBuf::into_os_string);
+    for file in files {
+        let (fd, metadata) = (file.as_raw_fd(), file.metadata().ok()?);
+        text.push(format!(" {fd} {} {}", metadata.dev(), metadata.ino()));
+    }
+    (!files.is_empty()).then_some(text)
 }
 
 fn section(part: &Part) -> Section {
