@@ -22,7 +22,9 @@ pub const CLIENT: u8 = b'c';
 /// The context of a launcher that sends one frame: the reason why a spawned job has ended before it
 /// connected.
 pub const ENDED: u8 = b'e';
-/// Most bytes of the text in that frame.
+/// The frame of a port to a client or launcher that it has let in. A client sends it back.
+pub const TAKEN: &[u8] = b"taken";
+/// Most bytes of the text in a launcher's frame.
 pub const MAX_TEXT: usize = 900;
 
 /// The parts of a port's name.

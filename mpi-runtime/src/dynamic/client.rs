@@ -21,7 +21,7 @@ use pmi::port_name::{self, PortName};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::ports::{PROTOCOL, TAKEN, failed};
+use super::ports::{PROTOCOL, failed};
 use super::socket::{Call, Patience, SealedSocket, Socket};
 
 /// Time after which the client also connects to the next address if the others are silent.
@@ -405,10 +405,10 @@ impl Client<'_> {
         socket.send_and_receive_by(self.call, &proved.proof, 0, self.end)?;
         let mut socket = SealedSocket::new(socket, &proved.keys, Role::Initiator);
         let reply = socket.exchange_frames(self.call, None, true, self.end)?;
-        if reply != TAKEN {
+        if reply != port_name::TAKEN {
             return Ok(None);
         }
-        socket.exchange_frames(self.call, Some(TAKEN), false, None)?;
+        socket.exchange_frames(self.call, Some(port_name::TAKEN), false, None)?;
         Ok(Some(socket))
     }
 }

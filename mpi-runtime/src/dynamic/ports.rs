@@ -30,8 +30,6 @@ const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 const BACKLOG: i32 = 1024;
 /// Attempts to find a port number that is free at all addresses.
 const MAX_ATTEMPTS: usize = 64;
-/// The frame of a port to the client that it accepts, which sends it back.
-pub(super) const TAKEN: &[u8] = b"taken";
 /// Interval of the checks whether the spawned job has ended.
 const END_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -221,19 +219,15 @@ impl Port {
             let is_end = admitted.context == [port_name::ENDED];
             let socket = Socket::new(OwnedFd::from(admitted.connection));
             let mut socket = SealedSocket::new(socket, &admitted.keys, Role::Responder);
-            let reply = match is_end {
-                true => {
-                    socket.exchange_frames(call, None, true, Some(Instant::now() + PROOF_TIMEOUT))
-                }
-                // A client that has died meanwhile does not send the frame back.
-                false => socket.exchange_frames(call, Some(TAKEN), true, None),
-            };
+            // A client that has died meanwhile does not send the frame back.
+            let end = is_end.then(|| Instant::now() + PROOF_TIMEOUT);
+            let reply = socket.exchange_frames(call, Some(port_name::TAKEN), true, end);
             match reply {
                 Ok(text) if is_end => {
                     let why = String::from_utf8_lossy(&text).into_owned();
                     return Err(Error::new(Class::Spawn, why));
                 }
-                Ok(frame) if frame == TAKEN => return Ok(socket),
+                Ok(frame) if frame == port_name::TAKEN => return Ok(socket),
                 Err(error) if ![Class::Other, Class::Port].contains(&error.class()) => {
                     return Err(error);
                 }

@@ -8,10 +8,10 @@ mod started;
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::RawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netmod_kit::admission::{Protocol, Role, Sealed, Secret, handshake};
 use pmi::port_name::{self, PortName};
@@ -48,6 +48,10 @@ const PARENT: &str = "weft-parent";
 const ANSWER: Duration = Duration::from_millis(200);
 /// Time for the process that waits for a spawned job to prove the port's secret.
 const PROOF: Duration = Duration::from_secs(10);
+/// Time for which a report is sent again whose connection was dropped.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Pause between two such reports.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The options of a spawned job.
 #[derive(Debug)]
@@ -151,7 +155,29 @@ fn tell_end(preput: &[(String, String)], text: &str) -> Result<(), String> {
 }
 
 /// Proves the secret to a port, and says in one frame that the spawned job has ended.
+///
+/// A port drops connections without a proof for newer ones, so this one may end before its proof is read.
+/// It is made again then.
 fn tell_end_at(at: SocketAddr, secret: &Secret, text: &[u8]) -> io::Result<()> {
+    let until = Instant::now() + AGAIN;
+    loop {
+        let dropped = match report(at, secret, text) {
+            Err(error) => error,
+            done => return done,
+        };
+        let is_dropped = matches!(
+            dropped.kind(),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+        );
+        if !is_dropped || Instant::now() >= until {
+            return Err(dropped);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Sends the report once, and waits for the frame that says that it is read.
+fn report(at: SocketAddr, secret: &Secret, text: &[u8]) -> io::Result<()> {
     const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
     let mut stream = TcpStream::connect_timeout(&at, ANSWER)?;
     let context = [port_name::ENDED];
@@ -159,7 +185,20 @@ fn tell_end_at(at: SocketAddr, secret: &Secret, text: &[u8]) -> io::Result<()> {
     let mut frame = Vec::new();
     let mut sealed = Sealed::new(&keys, Role::Initiator, port_name::MAX_TEXT);
     sealed.seal(text, &mut frame).map_err(io::Error::other)?;
-    stream.write_all(&frame)
+    stream.write_all(&frame)?;
+    let mut bytes = [0; 64];
+    loop {
+        if let Some(frame) = sealed.next_frame().map_err(io::Error::other)? {
+            return match frame == port_name::TAKEN {
+                true => Ok(()),
+                false => Err(io::Error::other("the port answered something else")),
+            };
+        }
+        match stream.read(&mut bytes)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => sealed.push(&bytes[..count]),
+        }
+    }
 }
 
 fn answer(status: RawFd, text: &str) {
@@ -208,4 +247,59 @@ pub fn whole_line(args: &[OsString]) -> Result<Cow<'_, [OsString]>, String> {
     let words = words
         .ok_or("the spawned job's options are incomplete because the spawning process has ended")?;
     Ok([args, &words].concat().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use netmod_kit::admission::Pending;
+
+    use super::*;
+
+    /// Lets a launcher in, and returns its connection with the frames.
+    fn admit(listener: &TcpListener, secret: &Secret) -> (TcpStream, Sealed) {
+        let protocol = Protocol::new(port_name::LABEL, 1);
+        let mut pending = Pending::new(protocol, 1, PROOF);
+        let accept = || {
+            let (stream, _) = listener.accept()?;
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        };
+        pending.accept(accept, |_, _| Ok(()));
+        loop {
+            if let Some(admitted) = pending.serve_all(|_| Some(*secret)).pop() {
+                admitted.connection.set_nonblocking(false).unwrap();
+                let sealed = Sealed::new(&admitted.keys, Role::Responder, port_name::MAX_TEXT);
+                return (admitted.connection, sealed);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_report_that_a_port_drops_is_sent_again() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let (at, secret) = (listener.local_addr().unwrap(), Secret::random().unwrap());
+        let theirs = secret;
+        let launcher = thread::spawn(move || tell_end_at(at, &theirs, b"it has ended"));
+        // Before and after the proof.
+        drop(listener.accept().unwrap());
+        drop(admit(&listener, &secret));
+        let (mut stream, mut sealed) = admit(&listener, &secret);
+        let (mut bytes, mut frame) = ([0; 1024], Vec::new());
+        let text = loop {
+            let count = stream.read(&mut bytes).unwrap();
+            sealed.push(&bytes[..count]);
+            if let Some(text) = sealed.next_frame().unwrap() {
+                break text;
+            }
+        };
+        assert_eq!(text, b"it has ended");
+        assert!(!launcher.is_finished());
+        sealed.seal(port_name::TAKEN, &mut frame).unwrap();
+        stream.write_all(&frame).unwrap();
+        launcher.join().unwrap().unwrap();
+    }
 }
