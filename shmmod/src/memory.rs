@@ -60,7 +60,7 @@ pub(crate) struct Memory {
     id: u64,
     /// `None` if this process allocates nothing in the file.
     front: Option<NonNull<Front>>,
-    /// Number of ranks with a count; 0 in all files but the first that are inherited.
+    /// Number of ranks with a count; 0 in all files but the first inherited one.
     ranks: usize,
     /// Whether all ranks of the node that mpiexec has started have the file.
     is_inherited: bool,
@@ -76,15 +76,13 @@ unsafe impl Sync for Memory {}
 static OWN: Mutex<Vec<Arc<Memory>>> = Mutex::new(Vec::new());
 
 /// Takes the files that the launcher describes: by the launcher's PID namespace as `/proc/self/ns/pid` shows
-/// it, and by descriptor, device and inode of each. Returns `false` if one of the descriptors is another
-/// file, or this process has memory already.
-pub fn inherit(description: &str, (me, size): (Peer, usize)) -> bool {
+/// it, and by descriptor, device and inode of each. Takes none if one of the descriptors is another file, or
+/// if this process has memory already.
+pub fn inherit(description: &str, (me, size): (Peer, usize)) {
     let mut own = OWN.lock();
-    let is_first = own.is_empty();
-    if is_first {
+    if own.is_empty() {
         own.extend(Memory::inherited(description, (me, size)).unwrap_or_default());
     }
-    is_first && !own.is_empty()
 }
 
 /// Returns the inherited memory in which all ranks have a count.
@@ -173,7 +171,8 @@ impl Memory {
         })
     }
 
-    /// Maps the front of a file, with counts of `ranks`. `id`: its number, if it is no matter of the file.
+    /// Maps the front of a file, with a count for each of `ranks`. Without an `id` the file has the one that
+    /// the first process to map it has drawn.
     fn over(file: File, ranks: usize, id: Option<u64>) -> io::Result<Memory> {
         let len = Memory::front_len(ranks);
         if crate::overcommit::touches_may_fail() {
@@ -182,11 +181,11 @@ impl Memory {
         let base = map(&file, 0, len)?;
         let front: NonNull<Front> = base.cast();
         // SAFETY: the front is mapped and aligned; it consists of atomics, for which any bytes are valid.
-        let own_id = unsafe { &front.as_ref().id };
+        let drawn = unsafe { &front.as_ref().id };
         let order = Ordering::Relaxed;
         let id = id.unwrap_or_else(|| {
             let new = random(base.as_ptr());
-            match own_id.compare_exchange(0, new, order, order) {
+            match drawn.compare_exchange(0, new, order, order) {
                 Ok(_) => new,
                 Err(found) => found,
             }
