@@ -113,17 +113,17 @@ pub(super) fn write(shared: &Shared, group: &[Job], window: &Mutex<Vec<u8>>) -> 
         window.resize(stretch.len as usize, 0);
     }
     let window = &mut window[..stretch.len as usize];
-    let memory = window.as_mut_ptr();
     let (_allowed, _locked);
     if has_gaps(&pieces) {
         _locked = shared.locks.lock(storage, start..end, true)?;
         // SAFETY: the window is as long as the stretch.
-        let there = unsafe { move_all(storage, stretch, memory, Direction::Read)? };
+        let there = unsafe { move_all(storage, stretch, window.as_mut_ptr(), Direction::Read)? };
         // Beyond the end of the file there are zeros.
         window[there as usize..].fill(0);
     } else {
         _allowed = shared.allow_write(start..end)?;
     }
+    let memory = window.as_mut_ptr();
     for piece in &pieces {
         let to = memory.wrapping_add((piece.run.at - start) as usize);
         // SAFETY: the run lies in the stretch, which the window holds; `piece.data` has as many
