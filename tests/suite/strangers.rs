@@ -88,11 +88,12 @@ fn agents() -> Result {
     beside(&["idle", "hello"], 8, job, &output("4 ranks: 6"))
 }
 
-/// Ranks of a node must find their table while strangers connect to its socket.
+/// Ranks of a node must find their table while strangers connect to its socket. Only ranks that have inherited
+/// no memory, as under other launchers, have one.
 fn names() -> Result {
     prefix::get()?; // It may have to be built first.
     let began = Instant::now();
-    let job = "for i in 1 2 3 4 5; do $MPIEXEC -timeout 20 -n 4 $JOB 0 || exit 7; done";
+    let job = "for i in 1 2 3 4 5; do $MPIEXEC -timeout 20 -n 4 env -u WEFT_NODE_MEMORY $JOB 0 || exit 7; done";
     let expected = Case {
         stdout: vec!["4 ranks: 6".to_owned(); 5],
         ..Case::default()
