@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -156,7 +156,7 @@ pub struct Start<'a> {
     /// Its standard input, output and error; `None` for this process's. None is one of this process's.
     pub streams: [Option<OwnedFd>; 3],
     /// Other descriptors that it inherits.
-    pub inherit: Vec<OwnedFd>,
+    pub inherit: Vec<BorrowedFd<'a>>,
     /// Its process group; `None` for this process's.
     pub group: Option<Pid>,
     /// The affinity mask; empty for no change.
@@ -403,6 +403,12 @@ pub fn allow_files(count: u64) -> io::Result<Option<Rlimit>> {
     };
     process::setrlimit(Resource::Nofile, raised)?;
     Ok(Some(before))
+}
+
+/// Returns whether this process may have `count` open files.
+pub fn allows_files(count: u64) -> bool {
+    let limit = process::getrlimit(Resource::Nofile).current;
+    limit.is_none_or(|limit| limit >= count)
 }
 
 /// Loads an MPI library, and calls `MPI_Init` and `MPI_Finalize`.

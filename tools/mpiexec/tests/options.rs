@@ -537,6 +537,18 @@ fn ranks_inherit_their_own_socket_and_memory_only() {
     }
 }
 
+/// The files of a host's memory take no descriptors that the job needs.
+#[test]
+fn few_descriptors_are_enough_for_many_ranks() {
+    // Three for each rank, and the launcher's own.
+    let script = format!(
+        "ulimit -n 64; {} -n 12 sh -c 'echo x'",
+        env!("CARGO_BIN_EXE_mpiexec")
+    );
+    let outcome = start(std::process::Command::new("sh").args(["-c", &script])).finish();
+    assert_eq!(outcome.expect(0).out, "x\n".repeat(12));
+}
+
 /// So are variables that name files, and what lines start with.
 #[test]
 fn labels_and_paths_in_variables_are_bytes() {

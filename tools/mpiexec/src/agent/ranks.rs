@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -57,7 +57,7 @@ pub struct Rank {
 }
 
 /// The properties of a rank to start, besides its program.
-struct RankSpec {
+struct RankSpec<'a> {
     /// Its rank in the job.
     rank: u32,
     /// Its index among the ranks of this host, and their number.
@@ -66,8 +66,7 @@ struct RankSpec {
     share: CpuShare,
     /// The limit of open files to restore, if the agent has raised its own.
     limit: Option<Rlimit>,
-    /// The files whose memory the ranks of this host share.
-    memory: Vec<File>,
+    memory: Option<&'a NodeMemory>,
 }
 
 impl Agent {
@@ -104,13 +103,17 @@ impl Agent {
                 programs[appnum] = Some((section, program));
             }
         }
-        let limit = system::allow_files(count as u64 * 4 + self.children.len() as u64 * 3 + 64);
+        let files = count as u64 * 4 + self.children.len() as u64 * 3 + 64;
+        let limit = system::allow_files(files + MAX_NODE_FILES as u64);
         let bind = Bind::read(&common.bind).unwrap_or(Bind::AUTO);
         let affinity = Affinity::find(&bind.of(&self.me.ranks), count).map_err(|message| {
             let code = NOT_RUNNABLE;
             Unfit { code, message }
         })?;
-        let memory = node_files(count);
+        let memory = match system::allows_files(files + MAX_NODE_FILES as u64) {
+            true => NodeMemory::create(count),
+            false => None,
+        };
         for (index, share) in affinity.shares().into_iter().enumerate() {
             let Some((section, program)) = &programs[appnums[index]] else {
                 continue;
@@ -121,7 +124,7 @@ impl Agent {
                 local: (index, count),
                 share,
                 limit: limit.as_ref().ok().copied().flatten(),
-                memory: copies(&memory),
+                memory: memory.as_ref(),
             };
             let started = self.start_rank(common, section, program, spec);
             let started = started.map_err(|error| {
@@ -151,7 +154,7 @@ impl Agent {
         common: &Common,
         section: &Section,
         program: &Program,
-        spec: RankSpec,
+        spec: RankSpec<'_>,
     ) -> io::Result<Rank> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -173,10 +176,10 @@ impl Agent {
         if let Some(dir) = &section.wdir {
             environment.insert("PWD".into(), dir.into());
         }
-        let mut inherit = vec![theirs.into()];
-        if let Some(description) = describe(&spec.memory) {
-            environment.insert("WEFT_NODE_MEMORY".into(), description);
-            inherit.extend(spec.memory.into_iter().map(OwnedFd::from));
+        let mut inherit = vec![theirs.as_fd()];
+        if let Some(memory) = spec.memory {
+            environment.insert("WEFT_NODE_MEMORY".into(), memory.description.clone());
+            inherit.extend(memory.files.iter().map(File::as_fd));
         }
         let start = Start {
             program: &program.path,
@@ -472,37 +475,38 @@ fn variables(
     ]
 }
 
-/// Makes the files whose memory `count` ranks share: one for each, as long as they are few. Returns none
-/// for a rank alone, and if a limit of file sizes keeps them from holding the memory of all ranks.
-fn node_files(count: usize) -> Vec<File> {
-    let wanted = if count > 1 {
-        count.min(MAX_NODE_FILES)
-    } else {
-        0
-    };
-    let has_space = |file: &File| {
-        let metadata = file.metadata();
-        metadata.is_ok_and(|metadata| metadata.len() >= netmod_kit::NODE_SPACE)
-    };
-    let made = (0..wanted).map(|_| netmod_kit::node_file().ok().filter(has_space));
-    made.collect::<Option<_>>().unwrap_or_default()
+/// The files whose memory the ranks of a host share.
+struct NodeMemory {
+    files: Vec<File>,
+    /// What ranks are told: this process's PID namespace, in which they see each other, and descriptor, device
+    /// and inode of each file.
+    description: OsString,
 }
 
-fn copies(files: &[File]) -> Vec<File> {
-    let copies: io::Result<_> = files.iter().map(File::try_clone).collect();
-    copies.unwrap_or_default()
-}
-
-/// Describes files that a rank inherits: by this process's PID namespace, in which ranks see each other,
-/// and by descriptor, device and inode of each. Returns `None` if there are none.
-fn describe(files: &[File]) -> Option<OsString> {
-    let mut text = std::fs::read_link("/proc/self/ns/pid")
-        .map_or_else(|_| "-".into(), PathBuf::into_os_string);
-    for file in files {
-        let (fd, metadata) = (file.as_raw_fd(), file.metadata().ok()?);
-        text.push(format!(" {fd} {} {}", metadata.dev(), metadata.ino()));
+impl NodeMemory {
+    /// Makes a file for each of `count` ranks, as long as they are few. Returns `None` for a rank alone, and if
+    /// a limit of file sizes keeps the files from holding the memory of all ranks.
+    fn create(count: usize) -> Option<NodeMemory> {
+        if count == 1 {
+            return None;
+        }
+        let namespace = std::fs::read_link("/proc/self/ns/pid");
+        let mut memory = NodeMemory {
+            files: Vec::new(),
+            description: namespace.map_or_else(|_| "-".into(), PathBuf::into_os_string),
+        };
+        for _ in 0..count.min(MAX_NODE_FILES) {
+            let file = netmod_kit::node_file().ok()?;
+            let (fd, metadata) = (file.as_raw_fd(), file.metadata().ok()?);
+            if metadata.len() < netmod_kit::NODE_SPACE {
+                return None;
+            }
+            let text = format!(" {fd} {} {}", metadata.dev(), metadata.ino());
+            memory.description.push(text);
+            memory.files.push(file);
+        }
+        Some(memory)
     }
-    (!files.is_empty()).then_some(text)
 }
 
 fn section(part: &Part) -> Section {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -66,13 +66,14 @@ impl SpawnedJob {
             environment: std::env::vars_os().collect(),
             folder: None,
             streams: [Some(nothing.into()), None, None],
-            inherit: vec![their_status.into(), their_names.into()],
+            inherit: vec![their_status.as_fd(), their_names.as_fd()],
             group: None,
             cpus: Vec::new(),
             memory: None,
             files: None,
         };
         let pid = system::start(start, signals).map_err(failed)?;
+        drop((their_status, their_names));
         // Blocks only if the options exceed the socket's buffer, some 200 KB. If the launcher
         // doesn't read them, `news` returns the error.
         let _ = status.set_write_timeout(Some(READ));
