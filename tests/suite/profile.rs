@@ -138,7 +138,7 @@ fn run(compiler: &str) -> Result {
     let name = Path::new(compiler).file_name().unwrap_or_default();
     let (prefix, binary) = build(compiler, &name.to_string_lossy())?;
     let room = Room::new()?;
-    let file = binary.with_extension("json");
+    let file = PathBuf::from(format!("{}.json", binary.display()));
     let limit = patience(20.0);
     let mut command = room.command(&prefix.join("bin/mpiexec"));
     clear(&mut command);
