@@ -43,10 +43,10 @@ fn mpich() -> Option<Mpich> {
     }
 }
 
-/// A command that is ended after three minutes: on a busy machine waiting ranks of MPICH spin through many turns.
+/// A command that is ended after a minute.
 fn limited(program: &Path) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "180"]).arg(program);
+    command.args(["--kill-after=5", "60"]).arg(program);
     // Only the library under test, whatever the caller's environment says.
     command
         .env_remove("LD_LIBRARY_PATH")
