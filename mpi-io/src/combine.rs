@@ -7,7 +7,7 @@
 //! written, and gets the system's result. Success therefore means that the data is in the file, as
 //! with separate writes.
 //!
-//! The turn is a word with the PID of its holder. If the holder has ended, another rank takes the
+//! The turn is a word with the number of its holder's process. If the holder has ended, another rank takes the
 //! turn; a deposit that the holder may have written is written again, with the same bytes at the
 //! same places.
 
@@ -68,7 +68,7 @@ pub(crate) fn first_len(members: usize) -> usize {
 /// The words in front of the deposits.
 #[repr(C)]
 struct Common {
-    /// The PID of the turn's holder, or 0.
+    /// The number of the process that holds the turn, or 0.
     turn: AtomicU32,
     /// Number of ranks in data sieving.
     sieving: AtomicU32,
@@ -92,7 +92,7 @@ struct Head {
 pub(crate) struct Combiner {
     room: Option<Arc<SharedArea>>,
     me: usize,
-    /// Its PID, cached.
+    /// The number of its process, cached.
     process: u32,
     members: usize,
     /// Excludes other threads of the process.

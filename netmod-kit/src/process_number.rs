@@ -88,7 +88,7 @@ fn exists(pid: libc::pid_t) -> bool {
         iov_base: (&raw mut byte).cast(),
         iov_len: 1,
     };
-    // No memory is ever mapped here: the kind of error tells whether the process lives.
+    // No memory is ever mapped here, so that the read fails. A dead process has another error.
     let nowhere = libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 1,

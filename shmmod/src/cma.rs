@@ -153,8 +153,8 @@ fn is_usable(place: *mut libc::c_void, write: bool) -> bool {
 }
 
 /// Returns whether CMA works with the process `pid`, which owns the segment at `at`, by reading the
-/// segment's name. Kernels, containers and security modules refuse in many ways, and a process number
-/// may name another process; only a real read tells.
+/// segment's name. Kernels, containers and security modules may refuse, and a pid may be another process's
+/// by now, so that only a read shows it.
 pub(crate) fn works(pid: u32, at: &Location) -> bool {
     let mut name = [0u8; 8];
     let local = name.as_mut_ptr();

@@ -290,6 +290,7 @@ pub fn trials() -> Vec<Trial> {
         trial("containers/mixed/4", needs, Box::new(mixed)),
         trial("containers/no-way/3", needs, Box::new(no_way)),
         trial("containers/loss/3", needs, Box::new(loss)),
+        trial("containers/nested/4", &[&HYDRA], Box::new(nested)),
         trial(
             "containers/hydra/3",
             &[&CONTAINERS, &HYDRA],
@@ -422,6 +423,20 @@ fn mixed() -> Result {
         "shm",
         Apart,
     )
+}
+
+/// Two jobs of another launcher within a job share nothing, though their ranks inherit its memory.
+fn nested() -> Result {
+    let (room, program) = (Room::new()?, &programs()?.plain);
+    let mut command = mpiexec(&room)?;
+    command.args(["-n", "2", "/usr/bin/mpiexec.hydra", "-n", "2"]);
+    command.arg(program).arg("2");
+    let outcome = Outcome::of(&mut command, patience(70.0))?;
+    let case = Case {
+        stdout: vec!["all is well\nall is well\n".into()],
+        ..Case::default()
+    };
+    outcome.judge(&case, &room.leftovers())
 }
 
 /// The end of a process is noticed though no other one sees its pid.

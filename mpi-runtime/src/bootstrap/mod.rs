@@ -382,8 +382,12 @@ pub fn start(
     threaded: bool,
     version: &str,
 ) -> Result<Started, OpenError> {
-    if let Ok(memory) = std::env::var("WEFT_NODE_MEMORY") {
-        shmmod::inherit(&memory, (pmi.rank(), pmi.size() as usize));
+    // A launcher within a job of `mpiexec` passes that job's variable and descriptors on to ranks of its own.
+    if let Ok(memory) = std::env::var("WEFT_NODE_MEMORY")
+        && let Some((job, files)) = memory.split_once(' ')
+        && job == pmi.kvs_name()
+    {
+        shmmod::inherit(files, (pmi.rank(), pmi.size() as usize));
     }
     let node = shmmod::inherited_id().unwrap_or_else(node_id);
     let mut round = Round::First;

@@ -111,7 +111,7 @@ impl Agent {
             Unfit { code, message }
         })?;
         let memory = match system::allows_files(files + MAX_NODE_FILES as u64) {
-            true => NodeMemory::create(count),
+            true => NodeMemory::create(&common.kvs, count),
             false => None,
         };
         for (index, share) in affinity.shares().into_iter().enumerate() {
@@ -478,7 +478,8 @@ fn variables(
 /// The files whose memory the ranks of a host share.
 struct NodeMemory {
     files: Vec<File>,
-    /// What ranks are told: this process's PID namespace, in which they see each other, and descriptor, device
+    /// The value of the ranks' variable: the job's name, by which ranks of a job within this one know that the
+    /// files are not theirs; this process's PID namespace, in which ranks see each other; and descriptor, device
     /// and inode of each file.
     description: OsString,
 }
@@ -486,14 +487,16 @@ struct NodeMemory {
 impl NodeMemory {
     /// Makes a file for each of `count` ranks, as long as they are few. Returns `None` for a rank alone, and if
     /// a limit of file sizes keeps the files from holding the memory of all ranks.
-    fn create(count: usize) -> Option<NodeMemory> {
+    fn create(job: &str, count: usize) -> Option<NodeMemory> {
         if count == 1 {
             return None;
         }
         let namespace = std::fs::read_link("/proc/self/ns/pid");
+        let mut description = OsString::from(format!("{job} "));
+        description.push(namespace.unwrap_or_else(|_| "-".into()));
         let mut memory = NodeMemory {
             files: Vec::new(),
-            description: namespace.map_or_else(|_| "-".into(), PathBuf::into_os_string),
+            description,
         };
         for _ in 0..count.min(MAX_NODE_FILES) {
             let file = netmod_kit::node_file().ok()?;
